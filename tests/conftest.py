@@ -1,0 +1,23 @@
+"""Pools of gloo workers for tests on two and three ranks; they start when a test first asks for one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.pool import Pool
+
+
+@pytest.fixture(scope="session")
+def pool2() -> Iterator[Pool]:
+    pool = Pool(2)
+    yield pool
+    pool.close()
+
+
+@pytest.fixture(scope="session")
+def pool3() -> Iterator[Pool]:
+    pool = Pool(3)
+    yield pool
+    pool.close()
