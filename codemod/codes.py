@@ -1,0 +1,228 @@
+"""The catalogue of finding codes. Codes are stable: never renumbered, never reused.
+
+Families: 1xx data, 2xx step and optimizer, 3xx model, 4xx precision, 5xx evaluation and metrics, 6xx control flow,
+7xx checkpoints, 8xx output, 9xx backend and tool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+Level = Literal["error", "warning", "note"]
+
+
+@dataclass(frozen=True)
+class Code:
+    """An entry: what it is called, how much it weighs, why it matters and what to do about it."""
+
+    code: str
+    level: Level
+    title: str
+    why: str
+    remedy: str
+
+
+_ENTRIES = (
+    # 1xx: data
+    Code("DST101", "note", "loader left as it is", "none of its batches reaches a trained model", ""),
+    Code(
+        "DST102",
+        "error",
+        "source of a batch not found",
+        "a batch that can't be followed to its loader would be trained on whole by every process",
+        "build the DataLoader in this file, or pass the batch through runtime.split(…)",
+    ),
+    Code("DST103", "note", "batch made by hand", "each process keeps its slice of what this returns", ""),
+    Code("DST104", "note", "random numbers per sample", "drawn at the size of the whole batch, then sliced", ""),
+    Code(
+        "DST105",
+        "error",
+        "random numbers per sample in a form that can't be sliced",
+        "each process would draw other numbers than the original, or a whole batch of them",
+        "draw with a function that takes the size, such as torch.randn(batch_size, …)",
+    ),
+    Code("DST106", "note", "IterableDataset", "every process reads all of it and keeps its slice of each batch", ""),
+    Code(
+        "DST107",
+        "error",
+        "already distributed",
+        "the script shards its data itself, so a second sharding would drop samples",
+        "remove the DistributedSampler and the process group; distify adds its own",
+    ),
+    Code(
+        "DST108",
+        "warning",
+        "squeeze() without dim",
+        "a slice of one sample loses its batch dimension",
+        "name the dimension: squeeze(1)",
+    ),
+    Code("DST109", "note", "position in the batch", "the batch is gathered first, so that the index means the same", ""),
+    Code(
+        "DST110",
+        "error",
+        "dependence on the batch unknown",
+        "whether this value must be reduced over the processes can't be told from the source",
+        "write the value as a mean or sum over samples, or reduce it yourself: runtime.mean(…), runtime.sum(…)",
+    ),
+    Code(
+        "DST111",
+        "error",
+        "samples of a batch meet each other",
+        "the value depends on pairs of samples, and each process holds only a slice",
+        "gather first: runtime.gather(…)",
+    ),
+    Code("DST112", "note", "dataset downloaded once", "the main process downloads while the others wait", ""),
+    Code("DST113", "note", "random augmentation", "equal in distribution, not number by number", ""),
+    # 2xx: step and optimizer
+    Code(
+        "DST201",
+        "error",
+        "divisor of a mean unknown",
+        "the mean of a slice can't be weighted without knowing what it was divided by",
+        "use reduction='sum' and divide, or reduce it yourself: runtime.mean(loss, by=count)",
+    ),
+    Code(
+        "DST202",
+        "error",
+        "parameters of an optimizer not found",
+        "the model that it trains must be known to synchronise its gradients",
+        "give it model.parameters() of a model that is built in this file",
+    ),
+    Code(
+        "DST203",
+        "error",
+        "optimizer not supported by the backend",
+        "it keeps references to parameters that the backend replaces",
+        "use --backend ddp",
+    ),
+    Code(
+        "DST204",
+        "error",
+        "accumulation by hand",
+        "the script already accumulates gradients, and --accumulate would do so twice",
+        "leave out --accumulate, or remove the counting of batches around optimizer.step()",
+    ),
+    Code(
+        "DST205",
+        "error",
+        "training step not understood",
+        "backward, clipping and step of one iteration must stand in one function",
+        "move them into one function or loop body",
+    ),
+    Code(
+        "DST206",
+        "warning",
+        "gradient read or written directly",
+        "under a sharded backend .grad holds a part of it",
+        "use --backend ddp, or runtime.full(…)",
+    ),
+    Code("DST207", "note", "step counted per window", "under --accumulate it runs once per optimizer step", ""),
+    Code("DST208", "error", "closure with accumulation", "the closure is evaluated on one batch", "leave out --accumulate"),
+    # 3xx: model
+    Code(
+        "DST301",
+        "error",
+        "wrapped for several devices already",
+        "DataParallel and DistributedDataParallel split batches or gradients a second time",
+        "remove the wrapper; distify adds its own",
+    ),
+    Code("DST302", "warning", "model changed after its optimizer", "prepared parameters must not be replaced", ""),
+    Code("DST303", "note", "BatchNorm over the whole batch", "statistics are taken over all slices", ""),
+    Code(
+        "DST304",
+        "error",
+        "weights outside a module",
+        "a tensor trained without a module isn't synchronised",
+        "make it an nn.Parameter of an nn.Module",
+    ),
+    # 4xx: precision
+    Code(
+        "DST401",
+        "note",
+        "precision of the script kept",
+        "the script sets its own autocast, which decides where --precision isn't given",
+        "",
+    ),
+    Code(
+        "DST402",
+        "error",
+        "loss scaling not understood",
+        "a GradScaler is used in a form that can't be replaced",
+        "use scaler.scale(loss).backward(), scaler.step(optimizer), scaler.update()",
+    ),
+    Code("DST403", "warning", "half precision by hand", "model.half() trains without master weights", "use --precision fp16"),
+    # 5xx: evaluation and metrics
+    Code("DST501", "note", "metric over the whole batch", "summed over the processes", ""),
+    Code("DST502", "note", "predictions gathered", "in the original order, on every process", ""),
+    Code(
+        "DST503",
+        "error",
+        "metric object not supported",
+        "it collects the samples of this process only",
+        "feed it gathered predictions: metric.update(runtime.gather(pred), runtime.gather(target))",
+    ),
+    # 6xx: control flow
+    Code(
+        "DST601",
+        "warning",
+        "decision on the clock",
+        "processes can decide differently and wait for each other for ever",
+        "decide by steps, or write runtime.any(condition)",
+    ),
+    Code(
+        "DST602",
+        "error",
+        "decision on a part of the batch",
+        "processes that decide differently wait for each other for ever",
+        "decide on a reduced value: runtime.any(condition)",
+    ),
+    Code(
+        "DST603",
+        "warning",
+        "exception swallowed around a training step",
+        "a process that skips the step leaves the others waiting",
+        "let it propagate",
+    ),
+    Code("DST604", "error", "star import hides names", "what this name is can't be told", "import the names that are used"),
+    # 7xx: checkpoints
+    Code("DST701", "note", "checkpoint written once", "by the main process, with the keys of the original", ""),
+    Code(
+        "DST702",
+        "warning",
+        "whole model pickled",
+        "a sharded model can't be pickled whole",
+        "save model.state_dict() instead",
+    ),
+    Code("DST703", "note", "best model kept as a copy", "state_dict() of a sharded model is gathered first", ""),
+    # 8xx: output
+    Code("DST801", "note", "written once", "only the main process writes this", ""),
+    Code(
+        "DST802",
+        "warning",
+        "file written by every process",
+        "all processes write the same file at once",
+        "guard it: if runtime.is_main():",
+    ),
+    # 9xx: backend and tool
+    Code("DST900", "warning", "suppression without effect", "nothing on this line has that code", "remove the comment"),
+    Code(
+        "DST901",
+        "error",
+        "internal error",
+        "the conversion was stopped before anything was written",
+        "please report it with the file at hand",
+    ),
+    Code(
+        "DST902",
+        "error",
+        "source that can't be edited safely",
+        "the parser doesn't give the bytes of this file back",
+        "remove form feeds and lone carriage returns at the ends of the file",
+    ),
+    Code("DST903", "error", "not supported by the backend", "the chosen backend can't do this exactly", "use --backend ddp"),
+)
+
+CODES: Mapping[str, Code] = MappingProxyType({entry.code: entry for entry in _ENTRIES})

@@ -1,0 +1,165 @@
+"""The options of a conversion: what was given on the command line, and what holds where nothing was given."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+CHOICES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "backend": ("ddp", "fsdp", "deepspeed"),
+        "precision": ("fp32", "bf16", "fp16"),
+        "batch": ("global", "per-device"),
+        "batchnorm": ("exact", "local"),
+    }
+)
+INTEGERS: Mapping[str, tuple[int, int | None]] = MappingProxyType({"accumulate": (1, None), "zero_stage": (0, 3)})
+DEFAULTS: Mapping[str, str | int] = MappingProxyType(
+    {"backend": "ddp", "precision": "fp32", "accumulate": 1, "batch": "global", "batchnorm": "exact", "zero_stage": 2}
+)
+
+
+class OptionError(ValueError):
+    """An unknown option or value; the message names the nearest valid one."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of a conversion.
+
+    The first six are `None` unless given on the command line; what is given is written into `runtime.init(…)`.
+
+    Attributes:
+        backend: "ddp", "fsdp" or "deepspeed".
+        precision: "fp32", "bf16" or "fp16".
+        accumulate: loader batches per optimizer step, at least 1.
+        batch: "global" (each rank takes a slice of the batch) or "per-device".
+        batchnorm: "exact" (statistics of the whole batch) or "local".
+        zero_stage: 0 to 3, for deepspeed.
+        partial: write what could be converted although something was refused.
+        configured: values from the environment and `[tool.distify]`, which hold where nothing was given.
+    """
+
+    backend: str | None = None
+    precision: str | None = None
+    accumulate: int | None = None
+    batch: str | None = None
+    batchnorm: str | None = None
+    zero_stage: int | None = None
+    partial: bool = False
+    configured: Mapping[str, str | int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in DEFAULTS:
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, parse(name, value, flag(name)))
+
+    def effective(self, name: str) -> str | int:
+        """The value that holds at rewrite time: given, else configured, else the default."""
+        given: str | int | None = getattr(self, name)
+        return given if given is not None else self.configured.get(name, DEFAULTS[name])
+
+    def given(self) -> dict[str, str | int]:
+        """What goes into `runtime.init(…)`, in the order of the fields."""
+        values = ((item.name, getattr(self, item.name)) for item in fields(self) if item.name in DEFAULTS)
+        return {name: value for name, value in values if value is not None}
+
+
+def flag(name: str) -> str:
+    """The command-line spelling of an option."""
+    return "--" + name.replace("_", "-")
+
+
+def nearest(word: str, valid: Iterable[str]) -> str:
+    """A phrase that names the nearest valid word and all of them: `did you mean 'fsdp'? (valid: ddp, fsdp)`."""
+    names = list(valid)
+    close = difflib.get_close_matches(word.lower().replace("_", "-"), names, 1, 0.4) or difflib.get_close_matches(
+        word, names, 1, 0.4
+    )
+    listing = ", ".join(names)
+    return f"did you mean '{close[0]}'? (valid: {listing})" if close else f"valid: {listing}"
+
+
+def parse(name: str, value: Any, source: str) -> str | int:
+    """The checked value of one option.
+
+    Args:
+        name: field of `Options`.
+        value: text, or what TOML gave.
+        source: how the user wrote the option, for the message.
+
+    Raises:
+        OptionError: the value is not valid.
+    """
+    if name in CHOICES:
+        if value in CHOICES[name]:
+            return str(value)
+        raise OptionError(f"{source}: unknown value '{value}', {nearest(str(value), CHOICES[name])}")
+    low, high = INTEGERS[name]
+    bounds = f"a whole number from {low}" + ("" if high is None else f" to {high}")
+    try:
+        number = int(str(value)) if not isinstance(value, (bool, float)) else None
+    except ValueError:
+        number = None
+    if number is None or number < low or (high is not None and number > high):
+        raise OptionError(f"{source}: '{value}' is not {bounds}")
+    return number
+
+
+def configuration(start: Path, environment: Mapping[str, str] | None = None) -> dict[str, str | int]:
+    """Values from `DISTIFY_*` and, below them, from the nearest pyproject.toml above a script.
+
+    Args:
+        start: the script or its folder.
+        environment: `os.environ` if not given.
+
+    Raises:
+        OptionError: unknown key or value, or a pyproject.toml that can't be read.
+    """
+    environment = os.environ if environment is None else environment
+    values = read_pyproject(start)
+    for name in DEFAULTS:
+        variable = f"DISTIFY_{name.upper()}"
+        if environment.get(variable):
+            values[name] = parse(name, environment[variable], variable)
+    return values
+
+
+def read_pyproject(start: Path) -> dict[str, str | int]:
+    """The checked `[tool.distify]` table of the nearest pyproject.toml at or above `start`; empty if there is none."""
+    start = start.absolute()
+    for folder in (start, *start.parents):
+        file = folder / "pyproject.toml"
+        if file.is_file():
+            return read_table(file)
+    return {}
+
+
+def read_table(file: Path) -> dict[str, str | int]:
+    """The checked `[tool.distify]` table of one pyproject.toml."""
+    data = file.read_bytes()
+    if b"distify" not in data:
+        return {}
+    try:
+        import tomllib
+    except ImportError:  # Python 3.10
+        import tomli as tomllib
+    try:
+        table = tomllib.loads(data.decode("utf-8")).get("tool", {}).get("distify", {})
+    except (ValueError, AttributeError) as error:
+        raise OptionError(f"{file}: {error}") from None
+    if not isinstance(table, dict):
+        raise OptionError(f"{file}: [tool.distify] must be a table")
+    values: dict[str, str | int] = {}
+    for key, value in table.items():
+        name = str(key).replace("-", "_")
+        if name not in DEFAULTS:
+            raise OptionError(f"{file}: [tool.distify]: unknown key '{key}', {nearest(str(key), DEFAULTS)}")
+        values[name] = parse(name, value, f"{file}: [tool.distify] {key}")
+    return values

@@ -1,0 +1,1 @@
+"""What the user reads after a conversion."""
