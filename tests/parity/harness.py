@@ -1,0 +1,148 @@
+"""Runs a fixture as it is on one process and converted on several, and compares what they print and save."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+from tests.parity.cases import FIXTURES, Case
+from tests.parity.compare import assert_files_equal, assert_output_equal, files
+from tests.pool import Pool, Run
+
+WATCHED = Path(__file__).with_name("watched.py")
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a fixture is converted for; `name` is how tests call it."""
+
+    backend: str
+    zero_stage: int | None = None
+    precision: str | None = None
+    accumulate: int | None = None
+
+    @property
+    def name(self) -> str:
+        stage = "" if self.zero_stage is None else str(self.zero_stage)
+        return f"{self.backend}{stage}"
+
+
+DDP, FSDP = Target("ddp"), Target("fsdp")
+ZERO = tuple(Target("deepspeed", stage) for stage in (1, 2, 3))
+TARGETS = (DDP, FSDP, *ZERO)
+
+
+class Refused(Exception):
+    """The conversion or the run was refused, with a reason."""
+
+
+@dataclass
+class Outcome:
+    """Output of one run of a script and the folder in which it ran."""
+
+    stdout: str
+    folder: Path
+
+
+@dataclass
+class Originals:
+    """Originals, each run once on one process and kept for the session."""
+
+    pool: Pool
+    folder: Path
+    done: dict[str, Outcome] = field(default_factory=dict)
+
+    def run(self, case: Case, runs: Sequence[Sequence[str]], env: Mapping[str, str]) -> Outcome:
+        """Run the fixture's own script, unless it has been run with these arguments."""
+        key = repr((case.name, runs, sorted(env.items())))
+        if key not in self.done:
+            folder = fresh(self.folder / f"{case.name}{len(self.done)}")
+            script = FIXTURES / case.name / "train.py"
+            out = "".join(self.pool.script(script, argv, folder, env).check().stdout for argv in runs)
+            assert len(out.splitlines()) >= 3, f"{case.name} prints too little to compare"
+            self.done[key] = Outcome(out, folder)
+        return self.done[key]
+
+
+def fresh(folder: Path) -> Path:
+    """An empty folder."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
+
+
+@cache
+def converted(name: str, target: Target) -> str:
+    """The fixture's source converted for a target.
+
+    Raises:
+        Refused: the conversion was refused.
+    """
+    source = (FIXTURES / name / "expected_ddp.py").read_bytes().decode()
+    given = [f'backend="{target.backend}"']
+    given += [] if target.precision is None else [f'precision="{target.precision}"']
+    given += [] if target.accumulate is None else [f"accumulate={target.accumulate}"]
+    given += [] if target.zero_stage is None else [f"zero_stage={target.zero_stage}"]
+    return source.replace('backend="ddp"', ", ".join(given))
+
+
+def run_converted(
+    case: Case, target: Target, pool: Pool, folder: Path, runs: Sequence[Sequence[str]], env: Mapping[str, str]
+) -> Outcome:
+    """Convert a fixture and run it on all ranks of a pool; other ranks must print nothing and write no file.
+
+    Raises:
+        Refused: the conversion was refused, or the runtime refused the program with an error of its own.
+    """
+    source = converted(case.name, target)
+    script = fresh(folder / "script") / "train.py"
+    script.write_bytes(source.encode())
+    out = fresh(folder / "out")
+    stdout = ""
+    for argv in runs:
+        run = pool.script(WATCHED, [str(script), *argv], out, env)
+        raise_refusal(run)
+        run.check()
+        assert not any(run.others), f"other ranks printed: {run.others}"
+        stdout += run.stdout
+    return Outcome(stdout, out)
+
+
+def raise_refusal(run: Run) -> None:
+    """Turn the runtime's own refusals into `Refused`: an error of a class named in the runtime, on every rank."""
+    found = re.findall(r"^distify\.runtime\.[\w.]*Unsupported: (.*)$", run.error, re.MULTILINE)
+    if run.code and found and len(found) == 1 + len(run.others):
+        raise Refused(found[0])
+
+
+def assert_parity(case: Case, target: Target, originals: Originals, pool: Pool, folder: Path) -> None:
+    """The converted fixture prints and saves what the original does."""
+    expected = originals.run(case, case.runs, case.env)
+    try:
+        actual = run_converted(case, target, pool, folder, case.runs, case.env)
+    except Refused as reason:
+        assert target.name in case.may_refuse, f"refused: {reason}"
+        assert len(str(reason)) > 40, f"a refusal says why and what to do: {reason}"
+        return
+    assert_output_equal(expected.stdout, actual.stdout)
+    assert_files_equal(expected.folder, actual.folder)
+
+
+def assert_larger_batch(case: Case, target: Target, originals: Originals, pool: Pool, folder: Path) -> None:
+    """`--accumulate 4` gives the weights and evaluation lines of the original with a four times larger batch."""
+    larger = case.accumulate
+    assert larger is not None
+    expected = originals.run(case, [larger.original], {**case.env, **larger.original_env})
+    actual = run_converted(case, target, pool, folder, [larger.converted], {**case.env, **larger.converted_env})
+    lines = [
+        "\n".join(line for line in outcome.stdout.splitlines() if re.search(larger.lines, line))
+        for outcome in (expected, actual)
+    ]
+    assert lines[0], f"no line of the original matches {larger.lines!r}"
+    assert_output_equal(*lines)
+    assert files(expected.folder), f"{case.name} saves nothing"
+    assert_files_equal(expected.folder, actual.folder)
