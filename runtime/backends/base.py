@@ -1,0 +1,66 @@
+"""The protocol that every backend keeps; adding one touches no other file but the registry beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+
+class Backend(Protocol):
+    """How gradients are reduced and parameters are stored.
+
+    Invariant: when `backward(..., sync=True)` returns, `.grad` of every parameter of a prepared module is the average
+    over ranks of all that was accumulated since it was last cleared (deepspeed: it enters the next `step`).
+    """
+
+    name: str
+
+    def prepare(self, modules: Sequence[nn.Module], optimizers: Sequence[Optimizer]) -> None:
+        """Take over modules and their optimizers in place; every object keeps its identity and state."""
+
+    def backward(self, loss: Tensor, *, sync: bool, **options: Any) -> None:
+        """Accumulate the gradients of a loss that is already scaled; reduce over ranks if `sync`."""
+
+    def grad(self, outputs: Any, inputs: Any, **options: Any) -> tuple[Tensor | None, ...]:
+        """`torch.autograd.grad`, without the reduction of the inner backward."""
+
+    def scale_grads(self, optimizers: Iterable[Optimizer], factor: float) -> None:
+        """Multiply the accumulated gradients (end of a window whose divisor was not known ahead)."""
+
+    def unscale(self, optimizer: Optimizer, inverse_scale: Tensor) -> Tensor:
+        """Divide the gradients by the loss scale; return a 0-dim float tensor, 1.0 if any rank holds inf or NaN."""
+
+    def clip_grad_norm_(
+        self, parameters: Sequence[Tensor], max_norm: float, norm_type: float, error_if_nonfinite: bool
+    ) -> Tensor:
+        """Clip by the norm over all shards of the (unscaled) gradients; return the norm before clipping, 0-dim."""
+
+    def clip_grad_value_(self, parameters: Sequence[Tensor], clip_value: float) -> None:
+        """Clamp the (unscaled) gradients elementwise."""
+
+    def step(self, optimizer: Optimizer) -> None:
+        """One optimizer step on unscaled gradients."""
+
+    def full(self, parameter: Tensor) -> Tensor:
+        """The whole parameter, differentiable, for code outside a forward."""
+
+    def state_dict(self, obj: Any) -> dict[str, Any]:
+        """State of a prepared module or optimizer with the original's keys, shapes and dtypes, whole, on all ranks.
+
+        Tensors are on the CPU only if the backend had to gather them; a collective, called on all ranks.
+        """
+
+    def load_state_dict(self, obj: Any, state: dict[str, Any], **options: Any) -> Any:
+        """Load what `state_dict` (here or in the original) returned; a collective."""
+
+    def clone(self, module: nn.Module) -> nn.Module:
+        """An unmanaged, whole deep copy of a prepared module."""
+
+
+def group_parameters(optimizer: Optimizer) -> list[Tensor]:
+    """All parameters of an optimizer in group order."""
+    return [p for group in optimizer.param_groups for p in group["params"] if isinstance(p, torch.Tensor)]

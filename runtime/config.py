@@ -1,0 +1,168 @@
+"""The options of a run and where they come from: code, environment, pyproject.toml, defaults, in this order."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from .state import DistifyError
+
+CHOICES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "backend": ("ddp", "fsdp", "deepspeed"),
+        "precision": ("fp32", "bf16", "fp16"),
+        "batch": ("global", "per-device"),
+        "batchnorm": ("exact", "local"),
+    }
+)
+INTEGERS: Mapping[str, tuple[int, int | None]] = MappingProxyType({"accumulate": (1, None), "zero_stage": (0, 3)})
+
+# Variables that steer the runtime but are no options of a run.
+SWITCHES = ("DISTIFY_ALL_RANKS", "DISTIFY_DEBUG", "DISTIFY_TIMEOUT", "DISTIFY_TRACE")
+
+
+class ConfigError(DistifyError, ValueError):
+    """An unknown option or value; the message names the nearest valid one."""
+
+
+@dataclass(frozen=True)
+class Config:
+    """Resolved options of a run.
+
+    Attributes:
+        backend: "ddp", "fsdp" or "deepspeed".
+        precision: "fp32", "bf16" or "fp16".
+        accumulate: loader batches per optimizer step.
+        batch: "global" (each rank takes a slice of the batch) or "per-device" (each rank draws whole batches).
+        batchnorm: "exact" (statistics of the whole batch) or "local" (of this rank's slice).
+        zero_stage: 0 to 3, for deepspeed.
+    """
+
+    backend: str = "ddp"
+    precision: str = "fp32"
+    accumulate: int = 1
+    batch: str = "global"
+    batchnorm: str = "exact"
+    zero_stage: int = 2
+
+
+NAMES = tuple(item.name for item in fields(Config))
+
+
+def resolve(
+    given: Mapping[str, Any], environment: Mapping[str, str] | None = None, start: Path | None = None
+) -> Config:
+    """The options that hold for this run.
+
+    Args:
+        given: what the code passes to `init`; `None` values count as not given.
+        environment: `os.environ` if not given.
+        start: the script or its folder; found from `__main__` if not given.
+
+    Raises:
+        ConfigError: an unknown key or value, or a pyproject.toml that can't be read.
+    """
+    environment = os.environ if environment is None else environment
+    values = read_pyproject(script_folder() if start is None else start)
+    values.update(read_environment(environment))
+    for name, value in given.items():
+        if value is not None:
+            values[name] = parse(name, value, f"runtime.init({name}=…)")
+    return Config(**values)
+
+
+def parse(name: str, value: Any, source: str) -> str | int:
+    """The checked value of one option.
+
+    Args:
+        name: field of `Config`.
+        value: text, or what TOML or the code gave.
+        source: how the user wrote the option, for the message.
+
+    Raises:
+        ConfigError: the value is not valid.
+    """
+    if name in CHOICES:
+        if value in CHOICES[name]:
+            return str(value)
+        raise ConfigError(f"{source}: unknown value {value!r}, {nearest(str(value), CHOICES[name])}")
+    low, high = INTEGERS[name]
+    try:
+        number = int(str(value)) if not isinstance(value, (bool, float)) else None
+    except ValueError:
+        number = None
+    if number is None or number < low or (high is not None and number > high):
+        bounds = f"from {low}" + ("" if high is None else f" to {high}")
+        raise ConfigError(f"{source}: {value!r} is not a whole number {bounds}")
+    return number
+
+
+def nearest(word: str, valid: Iterable[str]) -> str:
+    """A phrase that names the nearest valid word and all of them: `did you mean 'fsdp'? (valid: ddp, fsdp)`."""
+    names = list(valid)
+    folded = {name.lower().replace("_", "-"): name for name in names}
+    close = difflib.get_close_matches(word.lower().replace("_", "-"), list(folded), 1, 0.4)
+    listing = ", ".join(names)
+    return f"did you mean '{folded[close[0]]}'? (valid: {listing})" if close else f"valid: {listing}"
+
+
+def read_environment(environment: Mapping[str, str]) -> dict[str, Any]:
+    """The checked `DISTIFY_*` options; empty ones count as not set."""
+    options = {f"DISTIFY_{name.upper()}": name for name in NAMES}
+    values: dict[str, Any] = {}
+    for variable, text in environment.items():
+        if variable in options and text:
+            values[options[variable]] = parse(options[variable], text, variable)
+        elif variable.startswith("DISTIFY_") and variable not in options and variable not in SWITCHES:
+            raise ConfigError(f"unknown environment variable {variable}, {nearest(variable, (*options, *SWITCHES))}")
+    return values
+
+
+def read_pyproject(start: Path) -> dict[str, Any]:
+    """The checked `[tool.distify]` table of the nearest pyproject.toml at or above `start`; empty if there is none."""
+    start = start.absolute()
+    for folder in (start, *start.parents):
+        file = folder / "pyproject.toml"
+        if file.is_file():
+            return read_table(file)
+    return {}
+
+
+def read_table(file: Path) -> dict[str, Any]:
+    """The checked `[tool.distify]` table of one pyproject.toml; keys with dashes or underscores."""
+    try:
+        data = file.read_bytes()
+        if b"distify" not in data:  # spares Python 3.10 the need for tomli where nothing is configured
+            return {}
+        table = _toml(data.decode("utf-8")).get("tool", {}).get("distify", {})
+    except (OSError, ValueError, AttributeError) as error:
+        raise ConfigError(f"{file}: {error}") from None
+    if not isinstance(table, dict):
+        raise ConfigError(f"{file}: [tool.distify] must be a table")
+    values: dict[str, Any] = {}
+    for key, value in table.items():
+        name = str(key).replace("-", "_")
+        if name not in NAMES:
+            raise ConfigError(f"{file}: [tool.distify]: unknown key '{key}', {nearest(str(key), NAMES)}")
+        values[name] = parse(name, value, f"{file}: [tool.distify] {key}")
+    return values
+
+
+def _toml(text: str) -> dict[str, Any]:
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    return tomllib.loads(text)
+
+
+def script_folder() -> Path:
+    """The folder of the script that runs, else the working directory."""
+    file = getattr(sys.modules.get("__main__"), "__file__", None)
+    return Path(file).resolve().parent if file else Path.cwd()

@@ -1,0 +1,131 @@
+"""What the launcher says about this process, and the restart that gives all ranks the same string hashes."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .state import DistifyError
+
+NEEDED = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+RESTARTED = "_DISTIFY_RESTARTED"
+
+
+class LaunchError(DistifyError):
+    """The launcher's variables are incomplete or contradict the machine."""
+
+
+@dataclass(frozen=True)
+class Launcher:
+    """This process among those that a launcher started.
+
+    Attributes:
+        rank, world_size: position among all processes and their number.
+        local_rank, local_size: the same on this machine; `local_size` is `None` if the launcher does not say.
+    """
+
+    rank: int = 0
+    world_size: int = 1
+    local_rank: int = 0
+    local_size: int | None = None
+
+
+def launched(environment: Mapping[str, str] | None = None) -> bool:
+    """Whether a launcher started this process as one of several."""
+    environment = os.environ if environment is None else environment
+    return bool(environment.get("RANK") or environment.get("WORLD_SIZE"))
+
+
+def main_rank(environment: Mapping[str, str] | None = None) -> bool:
+    """Whether this process is the one that speaks; true without a launcher."""
+    environment = os.environ if environment is None else environment
+    return environment.get("RANK", "0") in ("", "0")
+
+
+def read_launcher(environment: Mapping[str, str] | None = None) -> Launcher | None:
+    """Read the launcher's variables; `None` without a launcher.
+
+    Raises:
+        LaunchError: some are missing, are no numbers, or contradict each other.
+    """
+    environment = os.environ if environment is None else environment
+    if not launched(environment):
+        return None
+    missing = [name for name in NEEDED if not environment.get(name)]
+    if missing:
+        there = ", ".join(f"{n}={environment[n]}" for n in NEEDED if environment.get(n))
+        raise LaunchError(
+            f"a launcher set {there}, but {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set. Start "
+            "with `torchrun --nproc-per-node N script.py`, or set all of them; for one process unset RANK and WORLD_SIZE."
+        )
+    values: dict[str, int] = {}
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"):
+        text = environment.get(name)
+        if text:
+            try:
+                values[name] = int(text)
+            except ValueError:
+                raise LaunchError(f"{name}={text!r} is not a whole number; a launcher sets it to one.") from None
+    rank, size = values["RANK"], values["WORLD_SIZE"]
+    if not 0 <= rank < size:
+        raise LaunchError(f"RANK={rank} does not fit WORLD_SIZE={size}: ranks go from 0 to {size - 1}.")
+    return Launcher(rank, size, values["LOCAL_RANK"], values.get("LOCAL_WORLD_SIZE"))
+
+
+def agree_on_hashes() -> None:
+    """Give all ranks the same string hashes, so that sets of strings have the same order everywhere.
+
+    Python picks a hash seed per process when it starts, so the process is replaced by itself with `PYTHONHASHSEED`
+    set: same process id, same command line. What stood before the import of the runtime runs a second time.
+    """
+    if not launched() or os.environ.get("PYTHONHASHSEED", "random") != "random":
+        return
+    if int(os.environ.get("WORLD_SIZE") or 1) == 1 or RESTARTED in os.environ:
+        return
+    reason = _cannot_restart()
+    if reason is None:
+        os.environ["PYTHONHASHSEED"] = "0"
+        os.environ[RESTARTED] = "1"
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+    sys.stderr.write(
+        f"distify: PYTHONHASHSEED is not set and the process can't be restarted to set it ({reason}): sets of strings "
+        "are ordered differently on each rank. Start with PYTHONHASHSEED=0 in the environment.\n"
+    )
+
+
+def _cannot_restart() -> str | None:
+    """Why a restart would lose something; `None` if it would not."""
+    main = sys.modules.get("__main__")
+    if not sys.executable or len(getattr(sys, "orig_argv", ())) < 2:
+        return "the command line is unknown"
+    if sys.flags.ignore_environment:
+        return "Python ignores its environment"
+    if sys.flags.interactive or hasattr(sys, "ps1") or "-" in sys.orig_argv[1:2] or _from_stdin():
+        return "the program comes from standard input"
+    if getattr(main, "__file__", None) and not os.path.exists(main.__file__):  # type: ignore[union-attr, arg-type]
+        return "the working directory has changed"
+    if threading.current_thread() is not threading.main_thread() or threading.active_count() > 1:
+        return "threads are running"
+    if "multiprocessing" in sys.modules:
+        import multiprocessing
+
+        if multiprocessing.parent_process() is not None or multiprocessing.active_children():
+            return "it has child processes, or is one"
+    return _torch_is_running()
+
+
+def _from_stdin() -> bool:
+    main = sys.modules.get("__main__")
+    return getattr(main, "__file__", None) in (None, "<stdin>") and "-c" not in sys.orig_argv
+
+
+def _torch_is_running() -> str | None:
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return None
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return "its process group exists"
+    return "CUDA is in use" if torch.cuda.is_initialized() else None

@@ -1,0 +1,208 @@
+"""One process among several: `init`, `shutdown`, and what they decide."""
+
+from __future__ import annotations
+
+import atexit
+import os
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from . import backends, entropy, faults, output, streams
+from .batches import Batches
+from .config import Config, ConfigError, resolve
+from .launcher import Launcher, LaunchError, launched, read_launcher
+from .state import DistifyError, require, state
+from .streams import Streams
+
+MINUTES = 30.0  # default limit of a collective: other ranks wait that long while the main rank saves or downloads
+
+
+def init(
+    *,
+    backend: str | None = None,
+    precision: str | None = None,
+    accumulate: int | None = None,
+    batch: str | None = None,
+    batchnorm: str | None = None,
+    zero_stage: int | None = None,
+) -> None:
+    """Join the processes of this run and set it up; once, before the script seeds, builds a model or opens data.
+
+    What isn't given here comes from `DISTIFY_*` in the environment, then from `[tool.distify]` in the nearest
+    pyproject.toml above the script, then from the defaults. Without a launcher the run has one process.
+
+    Args:
+        backend: "ddp" (default), "fsdp" or "deepspeed".
+        precision: "fp32" (default), "bf16" or "fp16".
+        accumulate: loader batches per optimizer step, at least 1 (default).
+        batch: "global" (default): each rank takes a slice of the batch; "per-device": each rank draws whole batches.
+        batchnorm: "exact" (default): statistics of the whole batch; "local": of this rank's slice.
+        zero_stage: 0 to 3 (default 2), for deepspeed.
+
+    Raises:
+        ConfigError: an unknown key or value.
+        LaunchError: the launcher's variables are incomplete, or there are more processes than GPUs.
+        DistifyError: `init` ran before, with other options.
+    """
+    config = resolve(
+        {
+            "backend": backend,
+            "precision": precision,
+            "accumulate": accumulate,
+            "batch": batch,
+            "batchnorm": batchnorm,
+            "zero_stage": zero_stage,
+        }
+    )
+    if state.config is not None:
+        if state.config != config:
+            raise DistifyError(
+                f"runtime.init() ran before with {state.config}, now it is called with {config}. A process has one "
+                "set of options: keep one call, or make them equal."
+            )
+        return
+    launcher = _launcher()
+    place = choose_device(launcher)
+    try:
+        _join(launcher, place)
+        _build(config, launcher, place)
+    except BaseException:
+        if state.owns_group and dist.is_initialized():
+            dist.destroy_process_group()
+        state.reset()
+        raise
+
+
+def _launcher() -> Launcher:
+    """This process among all: from an existing process group, the launcher's variables, or alone."""
+    if dist.is_available() and dist.is_initialized() and not launched():
+        local = int(os.environ.get("LOCAL_RANK") or dist.get_rank())
+        return Launcher(dist.get_rank(), dist.get_world_size(), local)
+    return read_launcher() or Launcher()
+
+
+def choose_device(launcher: Launcher) -> torch.device:
+    """The device of this process; a GPU becomes the current one before anything else touches it.
+
+    Raises:
+        LaunchError: there are more processes on this machine than GPUs.
+    """
+    if not torch.cuda.is_available():
+        return torch.device("cpu")
+    there, local = torch.cuda.device_count(), launcher.local_rank
+    needed = launcher.local_size or local + 1
+    if launcher.world_size > 1 and needed > there:
+        raise LaunchError(
+            f"{needed} processes were started on this machine, which has {there} GPU{'s' if there > 1 else ''}. Start "
+            f"with `torchrun --nproc-per-node {there} …`, or on the CPU with CUDA_VISIBLE_DEVICES='' in the environment."
+        )
+    if launcher.world_size == 1:
+        return torch.device("cuda", torch.cuda.current_device())
+    torch.cuda.set_device(local)
+    return torch.device("cuda", local)
+
+
+def _join(launcher: Launcher, place: torch.device) -> None:
+    """Join or create the default process group, and create the one of the reductions."""
+    if launcher.world_size == 1:
+        return
+    limit = timeout()
+    kind = "gloo" if place.type == "cpu" else "cpu:gloo,cuda:nccl"  # CPU tensors are reduced on a GPU machine too
+    if not dist.is_initialized():
+        options: dict[str, Any] = {} if place.type == "cpu" else {"device_id": place}
+        dist.init_process_group(kind, timeout=limit, **options)
+        state.owns_group = True
+    if (dist.get_rank(), dist.get_world_size()) != (launcher.rank, launcher.world_size):
+        raise LaunchError(
+            f"the process group that exists has rank {dist.get_rank()} of {dist.get_world_size()}, the launcher's "
+            f"variables say {launcher.rank} of {launcher.world_size}. Remove the script's own init_process_group call."
+        )
+    state.reduce_group = dist.new_group(backend=kind, timeout=limit)
+
+
+def timeout() -> timedelta:
+    """Limit of a collective: `DISTIFY_TIMEOUT` in seconds, else 30 minutes.
+
+    Raises:
+        ConfigError: it is not a positive number.
+    """
+    text = os.environ.get("DISTIFY_TIMEOUT") or str(MINUTES * 60)
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < 1e8:
+        raise ConfigError(f"DISTIFY_TIMEOUT={text!r} is not a positive number of seconds")
+    return timedelta(seconds=seconds)
+
+
+def _build(config: Config, launcher: Launcher, place: torch.device) -> None:
+    """Fill in the state; the parts read rank, device and config from it."""
+    state.rank, state.local_rank, state.world_size = launcher.rank, launcher.local_rank, launcher.world_size
+    state.device, state.config = place, config
+    if state.world_size > 1:
+        output.silence()
+        faults.install()
+        share_streams()
+        entropy.install()
+    state.streams = Streams(state.rank, state.world_size, place)
+    state.batches = Batches(state.rank, state.world_size)
+    from .accumulate import Windows
+    from .precision import Precision
+
+    state.precision = Precision(config, place)
+    state.windows = Windows(config)
+    state.backend = backends.load("single" if state.world_size == 1 else config.backend)
+    atexit.unregister(shutdown)
+    atexit.register(shutdown)
+
+
+def share_streams() -> None:
+    """Set torch's, Python's and NumPy's streams to those of rank 0: a script that never seeds draws alike too."""
+    if state.device is not None and state.device.type == "cuda":
+        torch.cuda.init()  # type: ignore[no-untyped-call]
+    box = [streams.capture() if state.rank == 0 else None]
+    dist.broadcast_object_list(box, src=0, group=state.reduce_group)
+    if state.rank != 0 and box[0] is not None:
+        streams.restore(box[0])
+
+
+def shutdown() -> None:
+    """Leave the run: destroys the process group if `init` created it. Happens by itself at exit."""
+    if state.config is None:
+        return
+    entropy.uninstall()
+    faults.uninstall()
+    owned = state.owns_group and dist.is_available() and dist.is_initialized()
+    if not faults.failed():
+        if owned:
+            faults.wait_for_all()
+            dist.destroy_process_group()
+        elif state.reduce_group is not None and dist.is_initialized():
+            dist.destroy_process_group(state.reduce_group)
+    state.reset()
+
+
+def device() -> torch.device:
+    """The device of this process: its GPU, or the CPU."""
+    found = require("device").device
+    assert found is not None
+    return found
+
+
+def rank() -> int:
+    """This process's position among all, from 0."""
+    return require("rank").rank
+
+
+def world_size() -> int:
+    """Number of processes."""
+    return require("world_size").world_size
+
+
+def is_main() -> bool:
+    """Whether this is rank 0, which prints and writes files."""
+    return require("is_main").rank == 0

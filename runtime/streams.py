@@ -1,0 +1,226 @@
+"""Replicated and private random streams.
+
+Outside the forward of a prepared module all ranks hold the same streams, so that shuffles, noise and decisions agree.
+Inside it, and while a batch is fetched in this process, torch's stream is private to the rank, so that dropout and
+augmentation differ. On one process there are no private streams: the original's draws, exactly.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+
+from .state import state
+
+MASK = (1 << 64) - 1
+
+
+def mix(*values: int) -> int:
+    """Whole numbers hashed to 63 bits, equal on every machine (splitmix64's finaliser, Steele et al. 2014)."""
+    state = 0
+    for value in values:
+        state = (state + (value & MASK) + 0x9E3779B97F4A7C15) & MASK
+        state = ((state ^ (state >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+        state = ((state ^ (state >> 27)) * 0x94D049BB133111EB) & MASK
+        state ^= state >> 31
+    return state >> 1
+
+
+def numpy_random() -> Any:
+    """`numpy.random` where NumPy is loaded, else `None`: what nobody imported has not been drawn from."""
+    return getattr(sys.modules.get("numpy"), "random", None)
+
+
+def capture() -> dict[str, Any]:
+    """The state of every default stream of this process: torch (CPU, current CUDA device), Python, NumPy."""
+    current: dict[str, Any] = {"torch": torch.get_rng_state(), "python": random.getstate()}
+    if torch.cuda.is_available() and torch.cuda.is_initialized():
+        current["cuda"] = torch.cuda.get_rng_state()
+    numpy = numpy_random()
+    if numpy is not None:
+        current["numpy"] = numpy.get_state()
+    return current
+
+
+def restore(current: dict[str, Any]) -> None:
+    """Set the default streams to states that `capture` returned, here or on another rank."""
+    torch.set_rng_state(current["torch"])
+    random.setstate(current["python"])
+    if "cuda" in current:
+        torch.cuda.set_rng_state(current["cuda"])
+    numpy = numpy_random()
+    if numpy is not None and "numpy" in current:
+        numpy.set_state(current["numpy"])
+
+
+def digest(current: dict[str, Any] | None = None) -> bytes:
+    """16 bytes that differ when any default stream does."""
+    current = capture() if current is None else current
+    made = hashlib.blake2b(current["torch"].numpy().tobytes(), digest_size=16)
+    made.update(repr(current["python"]).encode())
+    if "cuda" in current:
+        made.update(bytes(current["cuda"].tolist()))
+    if "numpy" in current:
+        kind, keys, *rest = current["numpy"]
+        made.update(keys.tobytes() + repr((kind, rest)).encode())
+    return made.digest()
+
+
+@dataclass
+class Stream:
+    """One torch generator that is switched between a replicated and a private state.
+
+    The private state is derived from the seed of the replicated one, again whenever the user sets another seed.
+    """
+
+    generator: torch.Generator
+    rank: int
+    private: torch.Tensor | None = None
+    replicated: torch.Tensor | None = None
+    seed: int | None = None
+
+    def enter(self) -> None:
+        seed = self.generator.initial_seed()
+        self.replicated = self.generator.get_state()
+        if self.private is None or seed != self.seed:
+            self.seed = seed
+            self.generator.manual_seed(mix(seed, self.rank + 1))
+        else:
+            self.generator.set_state(self.private)
+
+    def leave(self) -> None:
+        assert self.replicated is not None
+        self.private = self.generator.get_state()
+        self.generator.set_state(self.replicated)
+
+
+@dataclass
+class Streams:
+    """The random streams of one rank.
+
+    Args:
+        rank, world_size: this process among all.
+        device: its accelerator's generator is switched too.
+    """
+
+    rank: int = 0
+    world_size: int = 1
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    depth: int = 0
+    _streams: list[Stream] = field(default_factory=list)
+
+    def _open(self) -> list[Stream]:
+        if not self._streams:
+            self._streams.append(Stream(torch.default_generator, self.rank))
+            if self.device.type == "cuda":
+                index = torch.cuda.current_device() if self.device.index is None else self.device.index
+                torch.cuda.init()  # type: ignore[no-untyped-call]
+                self._streams.append(Stream(torch.cuda.default_generators[index], self.rank))
+        return self._streams
+
+    def enter(self) -> None:
+        """Switch to the private stream; calls nest."""
+        self.depth += 1
+        if self.depth == 1 and self.world_size > 1 and not self._capturing():
+            for stream in self._open():
+                stream.enter()
+
+    def leave(self) -> None:
+        """Switch back at the end of the outermost `enter`."""
+        self.depth -= 1
+        if self.depth == 0 and self.world_size > 1 and not self._capturing():
+            for stream in self._open():
+                stream.leave()
+
+    def _capturing(self) -> bool:
+        # A CUDA graph owns the generator while it is captured; its state can't be read then.
+        return self.device.type == "cuda" and torch.cuda.is_current_stream_capturing()
+
+    @contextmanager
+    def private(self) -> Iterator[None]:
+        """Torch draws inside are this rank's own."""
+        self.enter()
+        try:
+            yield
+        finally:
+            self.leave()
+
+    @contextmanager
+    def replicated(self) -> Iterator[None]:
+        """Torch draws inside are the same on all ranks, also within `private()`."""
+        depth = self.depth
+        if depth == 0 or self.world_size == 1:
+            yield
+            return
+        self.depth = 1
+        self.leave()
+        try:
+            yield
+        finally:
+            self.enter()
+            self.depth = depth
+
+    @contextmanager
+    def fetching(self) -> Iterator[None]:
+        """Around the fetch of a slice in this process: torch's stream is private, Python's and NumPy's stay put.
+
+        A data set that draws from Python's or NumPy's stream draws once per row. Slices differ in length, so these
+        streams would drift apart; they are private inside and set back after it.
+        """
+        if self.world_size == 1:
+            yield
+            return
+        python, numpy = random.getstate(), numpy_random()
+        arrays = None if numpy is None else numpy.get_state()
+        with self.private():
+            seed = int(torch.empty((), dtype=torch.int64).random_().item())
+            random.seed(seed)
+            if numpy is not None:
+                numpy.seed(seed & 0xFFFFFFFF)
+            try:
+                yield
+            finally:
+                random.setstate(python)
+                if numpy is not None:
+                    numpy.set_state(arrays)
+
+    def attach(self, module: nn.Module) -> None:
+        """Make the forward of a module draw from the private stream; nothing to do on one process."""
+        if self.world_size == 1:
+            return
+        compiled: Callable[..., Any] | None = getattr(module, "_compiled_call_impl", None)
+        if compiled is not None:  # hooks inside a compiled call would break fullgraph=True
+            module._compiled_call_impl = self.wrap(compiled)  # type: ignore[assignment]
+            return
+        module.register_forward_pre_hook(enter_forward, prepend=True)
+        module.register_forward_hook(leave_forward, always_call=True)
+
+    def wrap(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A function that draws from the private stream."""
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            with self.private():
+                return function(*args, **kwargs)
+
+        return call
+
+
+# The hooks are plain functions that look the streams up, so that a prepared module can be copied and pickled.
+def enter_forward(module: nn.Module, args: Any) -> None:
+    """Forward pre-hook of prepared modules."""
+    if state.streams is not None:
+        state.streams.enter()
+
+
+def leave_forward(module: nn.Module, args: Any, output: Any) -> None:
+    """Forward hook of prepared modules; called after a failed forward too."""
+    if state.streams is not None:
+        state.streams.leave()
