@@ -59,7 +59,7 @@ _ENTRIES = (
         "a slice of one sample loses its batch dimension",
         "name the dimension: squeeze(1)",
     ),
-    Code("DST109", "note", "position in the batch", "the batch is gathered first, so that the index means the same", ""),
+    Code("DST109", "note", "position in the batch", "the batch is gathered first, so the index means the same", ""),
     Code(
         "DST110",
         "error",
@@ -120,7 +120,13 @@ _ENTRIES = (
         "use --backend ddp, or runtime.full(…)",
     ),
     Code("DST207", "note", "step counted per window", "under --accumulate it runs once per optimizer step", ""),
-    Code("DST208", "error", "closure with accumulation", "the closure is evaluated on one batch", "leave out --accumulate"),
+    Code(
+        "DST208",
+        "error",
+        "closure with accumulation",
+        "it is evaluated on one batch",
+        "leave out --accumulate",
+    ),
     # 3xx: model
     Code(
         "DST301",
@@ -153,7 +159,13 @@ _ENTRIES = (
         "a GradScaler is used in a form that can't be replaced",
         "use scaler.scale(loss).backward(), scaler.step(optimizer), scaler.update()",
     ),
-    Code("DST403", "warning", "half precision by hand", "model.half() trains without master weights", "use --precision fp16"),
+    Code(
+        "DST403",
+        "warning",
+        "half precision by hand",
+        "half() trains without master weights",
+        "use --precision fp16",
+    ),
     # 5xx: evaluation and metrics
     Code("DST501", "note", "metric over the whole batch", "summed over the processes", ""),
     Code("DST502", "note", "predictions gathered", "in the original order, on every process", ""),
@@ -186,7 +198,13 @@ _ENTRIES = (
         "a process that skips the step leaves the others waiting",
         "let it propagate",
     ),
-    Code("DST604", "error", "star import hides names", "what this name is can't be told", "import the names that are used"),
+    Code(
+        "DST604",
+        "error",
+        "star import hides names",
+        "names can't be resolved",
+        "import the names that are used",
+    ),
     # 7xx: checkpoints
     Code("DST701", "note", "checkpoint written once", "by the main process, with the keys of the original", ""),
     Code(
@@ -222,7 +240,13 @@ _ENTRIES = (
         "the parser doesn't give the bytes of this file back",
         "remove form feeds and lone carriage returns at the ends of the file",
     ),
-    Code("DST903", "error", "not supported by the backend", "the chosen backend can't do this exactly", "use --backend ddp"),
+    Code(
+        "DST903",
+        "error",
+        "not supported by the backend",
+        "it can't do this exactly",
+        "use --backend ddp",
+    ),
 )
 
 CODES: Mapping[str, Code] = MappingProxyType({entry.code: entry for entry in _ENTRIES})

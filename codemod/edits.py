@@ -7,9 +7,10 @@ range is outside, and for equal ranges the edit listed first is outermost.
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Union
+
+from .fstrings import fstring_spans as fstring_spans
 
 
 @dataclass(frozen=True, order=True)
@@ -43,10 +44,8 @@ class Ref:
         return cls(Span.of(node))
 
 
-Param = Union[str, int, float, bool, None, Ref, Sequence["Param"], Mapping[str, "Param"]]
-"""A template parameter: raw text, a plain value, a `Ref`, or a list or mapping of those."""
-
-Params = Mapping[str, Param]
+Params = Mapping[str, object]
+"""Template parameters: raw text, plain values, `Ref`s, and lists or mappings of those."""
 
 
 @dataclass(frozen=True)
@@ -84,8 +83,8 @@ class Replace(Edit):
 class Callee(Edit):
     """Only the callee of a call changes; arguments and formatting stay.
 
-    In the template and in strings of `prepend`, `{{ callee }}` is the old callee. `prepend` holds template names,
-    inline templates or `Ref`s, which are put before the first argument.
+    `prepend` is put before the first argument: texts of templates (not names) or `Ref`s. In the template and in
+    those texts, `{{ callee }}` is the old callee.
     """
 
     span: Span

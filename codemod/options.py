@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -146,9 +147,9 @@ def read_table(file: Path) -> dict[str, str | int]:
     data = file.read_bytes()
     if b"distify" not in data:
         return {}
-    try:
+    if sys.version_info >= (3, 11):
         import tomllib
-    except ImportError:  # Python 3.10
+    else:
         import tomli as tomllib
     try:
         table = tomllib.loads(data.decode("utf-8")).get("tool", {}).get("distify", {})

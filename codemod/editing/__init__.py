@@ -1,0 +1,1 @@
+"""The one libcst pass that makes the edits: where things stand, what goes there, and how blocks and calls change."""
