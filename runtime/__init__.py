@@ -7,6 +7,27 @@ from . import launcher, output
 launcher.agree_on_hashes()  # may replace the process: before anything else happens
 output.install()
 
+from .accumulate import accumulate  # noqa: E402
+from .guard import any, barrier, main_first, on_main  # noqa: E402
+from .precision import autocast  # noqa: E402
 from .process import device, init, is_main, rank, shutdown, world_size  # noqa: E402
+from .shard import shard  # noqa: E402
+from .split import draw, split  # noqa: E402
 
-__all__ = ["device", "init", "is_main", "rank", "shutdown", "world_size"]
+__all__ = [
+    "accumulate",
+    "any",
+    "autocast",
+    "barrier",
+    "device",
+    "draw",
+    "init",
+    "is_main",
+    "main_first",
+    "on_main",
+    "rank",
+    "shard",
+    "shutdown",
+    "split",
+    "world_size",
+]

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
@@ -228,7 +227,7 @@ class Batches:
             return of
         tensors = list(leaves(of))
         for tensor in tensors:
-            known = self.tensors.get(tensor)
+            known = self.tensors.get(tensor)  # type: ignore[no-untyped-call]
             if isinstance(known, Batch):
                 return known
         sizes = {t.shape[0] for t in tensors if t.dim() > 0}

@@ -39,7 +39,7 @@ def install() -> None:
     _patch(undo, random.Random, "seed", _python_seed(random.Random.seed))
     _patch(undo, random, "seed", _module_seed(random.seed))
     _patch(undo, torch, "seed", _torch_seed)
-    bits = getattr(numpy_random(), "bit_generator", None)
+    bits: Any = getattr(numpy_random(), "bit_generator", None)
     if hasattr(bits, "randbits"):  # where NumPy's SeedSequence takes its entropy from
         _patch(undo, bits, "randbits", _numpy_bits(bits.randbits))
 

@@ -11,9 +11,11 @@ import torch
 import torch.distributed as dist
 
 from . import backends, entropy, faults, output, streams
+from .accumulate import Windows
 from .batches import Batches
 from .config import Config, ConfigError, resolve
 from .launcher import Launcher, LaunchError, launched, read_launcher
+from .precision import Precision
 from .state import DistifyError, require, state
 from .streams import Streams
 
@@ -97,7 +99,7 @@ def choose_device(launcher: Launcher) -> torch.device:
     if launcher.world_size > 1 and needed > there:
         raise LaunchError(
             f"{needed} processes were started on this machine, which has {there} GPU{'s' if there > 1 else ''}. Start "
-            f"with `torchrun --nproc-per-node {there} …`, or on the CPU with CUDA_VISIBLE_DEVICES='' in the environment."
+            f"with `torchrun --nproc-per-node {there} …`, or on the CPU with CUDA_VISIBLE_DEVICES='' set."
         )
     if launcher.world_size == 1:
         return torch.device("cuda", torch.cuda.current_device())
@@ -150,9 +152,6 @@ def _build(config: Config, launcher: Launcher, place: torch.device) -> None:
         entropy.install()
     state.streams = Streams(state.rank, state.world_size, place)
     state.batches = Batches(state.rank, state.world_size)
-    from .accumulate import Windows
-    from .precision import Precision
-
     state.precision = Precision(config, place)
     state.windows = Windows(config)
     state.backend = backends.load("single" if state.world_size == 1 else config.backend)

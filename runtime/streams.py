@@ -42,7 +42,7 @@ def numpy_random() -> Any:
 def capture() -> dict[str, Any]:
     """The state of every default stream of this process: torch (CPU, current CUDA device), Python, NumPy."""
     current: dict[str, Any] = {"torch": torch.get_rng_state(), "python": random.getstate()}
-    if torch.cuda.is_available() and torch.cuda.is_initialized():
+    if torch.cuda.is_available() and torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
         current["cuda"] = torch.cuda.get_rng_state()
     numpy = numpy_random()
     if numpy is not None:
@@ -198,7 +198,7 @@ class Streams:
             return
         compiled: Callable[..., Any] | None = getattr(module, "_compiled_call_impl", None)
         if compiled is not None:  # hooks inside a compiled call would break fullgraph=True
-            module._compiled_call_impl = self.wrap(compiled)  # type: ignore[assignment]
+            module._compiled_call_impl = self.wrap(compiled)
             return
         module.register_forward_pre_hook(enter_forward, prepend=True)
         module.register_forward_hook(leave_forward, always_call=True)

@@ -1,0 +1,206 @@
+"""What one rank does for all, and what all must agree on; a rank that fails inside fails everywhere, at once."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from . import streams
+from .state import DistifyError, require, state
+
+Result = TypeVar("Result")
+
+
+class RankFailed(DistifyError):
+    """Another rank raised inside a guarded block; the message holds its traceback."""
+
+
+class StreamsDiverged(DistifyError):
+    """The replicated random streams differ between ranks."""
+
+
+def on_main(function: Callable[..., Result], *args: Any, **kwargs: Any) -> Result | None:
+    """Call a function on rank 0 only, while the others wait.
+
+    Random numbers that it draws move the streams of all ranks, as they do in the original.
+
+    Args:
+        function, args, kwargs: what to call.
+
+    Returns:
+        Its result on rank 0, `None` elsewhere.
+
+    Raises:
+        RankFailed: on the other ranks, if it raised on rank 0, where the exception itself is raised.
+    """
+    require("on_main")
+    if state.world_size == 1 or state.extra.get("alone"):
+        return function(*args, **kwargs)
+    if state.rank != 0:
+        moved = _receive()
+        if moved is not None:
+            streams.restore(moved)
+        return None
+    before = streams.digest()
+    state.extra["alone"] = True
+    try:
+        result = function(*args, **kwargs)
+    except BaseException as error:
+        _send(error, None)
+        raise
+    finally:
+        state.extra["alone"] = False
+    after = streams.capture()
+    _send(None, after if streams.digest(after) != before else None)
+    return result
+
+
+def _send(error: BaseException | None, moved: dict[str, Any] | None) -> None:
+    dist.broadcast_object_list([_describe(error), moved], src=0, group=state.reduce_group)
+
+
+def _receive() -> dict[str, Any] | None:
+    box: list[Any] = [None, None]
+    dist.broadcast_object_list(box, src=0, group=state.reduce_group)
+    _raise_there([box[0]])
+    moved: dict[str, Any] | None = box[1]
+    return moved
+
+
+def _describe(error: BaseException | None) -> tuple[str, Any] | None:
+    """An exception as text, or the status of a `sys.exit`, which is an exit on the other ranks too."""
+    if error is None:
+        return None
+    if isinstance(error, SystemExit):
+        return "exit", error.code if isinstance(error.code, int) else 1
+    return "error", "".join(traceback.format_exception(error))
+
+
+def _raise_there(found: list[tuple[str, Any] | None]) -> None:
+    """Raise what another rank raised."""
+    for rank, status in enumerate(found):
+        if status is not None and status[0] == "exit":
+            raise SystemExit(status[1])
+        if status is not None:
+            raise RankFailed(f"rank {rank} raised inside a guarded block, so this rank stops too:\n{status[1]}")
+
+
+def _agree(error: BaseException | None) -> None:
+    """Tell all ranks whether this one failed; raise on all if any did, its own exception where it came from."""
+    found: list[Any] = [None] * state.world_size
+    dist.all_gather_object(found, _describe(error), group=state.reduce_group)
+    if error is not None:
+        raise error
+    _raise_there(found)
+
+
+@contextmanager
+def main_first() -> Iterator[None]:
+    """A block that rank 0 runs first, then the first rank of each other machine, then the rest (downloads, caches).
+
+    Raises:
+        RankFailed: another rank raised inside the block.
+    """
+    require("main_first")
+    if state.world_size == 1 or state.extra.get("alone"):
+        yield
+        return
+    turn = 0 if state.rank == 0 else 1 if state.local_rank == 0 else 2
+    for _ in range(turn):
+        _agree(None)
+    error: BaseException | None = None
+    try:
+        yield
+    except BaseException as raised:
+        error = raised
+    _agree(error)
+    for _ in range(turn + 1, 3):
+        _agree(None)
+
+
+def barrier() -> None:
+    """Wait until all ranks are here.
+
+    Raises:
+        DistifyError: it stands in what only rank 0 runs.
+    """
+    require("barrier")
+    any(False, _caller="barrier")
+
+
+def any(flag: Any, *, _caller: str = "any") -> bool:
+    """Whether the flag is true on at least one rank: a decision that all ranks take alike.
+
+    Args:
+        flag: a bool, a number or a tensor with one element, on any device.
+
+    Returns:
+        The same on all ranks.
+
+    Raises:
+        DistifyError: it stands in what only rank 0 runs.
+    """
+    require(_caller)
+    mine = bool(flag.detach().item()) if isinstance(flag, Tensor) else bool(flag)
+    if state.world_size == 1:
+        return mine
+    together(_caller)
+    found = torch.tensor([mine], dtype=torch.uint8)
+    dist.all_reduce(found, dist.ReduceOp.MAX, group=state.reduce_group)
+    return bool(found.item())
+
+
+def together(caller: str) -> None:
+    """Refuse what needs all ranks inside of what only rank 0 runs: it would wait forever.
+
+    Raises:
+        DistifyError: only rank 0 is here.
+    """
+    if state.extra.get("alone"):
+        raise DistifyError(
+            f"runtime.{caller}() needs all ranks, but stands in a function that runtime.on_main() runs on rank 0 only: "
+            f"it would wait forever. Call runtime.{caller}() before, and pass its result in."
+        )
+
+
+def check_streams(where: str) -> None:
+    """Compare the replicated random streams of all ranks (at the start of each pass over a loader).
+
+    Python's and NumPy's streams are set to rank 0's with a warning if only they differ: a library that draws on one
+    rank, such as a tracker, does that.
+
+    Raises:
+        StreamsDiverged: torch's streams differ, so that shuffles and noise would.
+    """
+    if state.world_size == 1 or state.streams is None or state.streams.depth > 0:
+        return
+    together("shard")
+    now = streams.capture()
+    tensors = {name: value for name, value in now.items() if name in ("torch", "cuda")}
+    mine = streams.digest({"python": None, **tensors}), streams.digest(now)
+    found: list[Any] = [None] * state.world_size
+    dist.all_gather_object(found, mine, group=state.reduce_group)
+    if len({torch_streams for torch_streams, _ in found}) > 1:
+        raise StreamsDiverged(
+            f"when {where}, torch's random streams differ between ranks: random numbers were drawn on one rank only, "
+            "or in an amount that depends on the rank's slice. Draw them with runtime.draw(…), which draws for the "
+            "whole batch, and what one rank does in runtime.on_main(…)."
+        )
+    if len(set(found)) > 1:
+        box = [now if state.rank == 0 else None]
+        dist.broadcast_object_list(box, src=0, group=state.reduce_group)
+        if box[0] is not None and state.rank != 0:
+            streams.restore(box[0])
+        if state.rank == 0 and "streams" not in state.extra:
+            state.extra["streams"] = True
+            sys.stderr.write(
+                f"distify: when {where}, Python's or NumPy's random stream differed between ranks and was set to "
+                "rank 0's. Something draws on one rank only.\n"
+            )

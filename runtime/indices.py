@@ -1,0 +1,139 @@
+"""The index lists of a sharded loader: the original's, each cut to this rank's rows or dealt out whole."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler, SubsetRandomSampler, WeightedRandomSampler
+
+from .batches import counts
+
+SIZED = (SequentialSampler, RandomSampler, SubsetRandomSampler, WeightedRandomSampler)  # `len` tells what they yield
+
+
+@dataclass(frozen=True)
+class Share:
+    """How one batch is shared out.
+
+    Attributes:
+        counts: rows of every rank; `None` if the batch is passed on whole.
+        last: whether it ends the pass; `None` if that isn't known.
+    """
+
+    counts: tuple[int, ...] | None
+    last: bool | None
+
+
+class Slices:
+    """Stands in for the loader's batch sampler: passes its index lists on, cut to this rank's rows.
+
+    The sampler inside is iterated as in the original, so its generators are consumed as in the original.
+
+    Args:
+        inner: the loader's own batch sampler (or sampler, if it has no batches).
+        rank, world_size: this process among all.
+        whole: pass the index lists on uncut: the batch is cut after `collate_fn`.
+        per_device: each rank gets whole batches, batch k·N + rank.
+        ahead: read one index list ahead where the end of the pass isn't known otherwise.
+    """
+
+    def __init__(
+        self, inner: Iterable[Any], rank: int, world_size: int, whole: bool, per_device: bool, ahead: bool
+    ) -> None:
+        self.inner = inner
+        self.rank = rank
+        self.world_size = world_size
+        self.whole = whole
+        self.per_device = per_device
+        self.ahead = ahead
+        self.passes: list[Pass] = []
+
+    def __len__(self) -> int:
+        batches = len(self.inner)  # type: ignore[arg-type]
+        return -(-batches // self.world_size) if self.per_device else batches
+
+    def __iter__(self) -> Pass:
+        made = Pass(self)
+        self.passes.append(made)
+        return made
+
+    def sizes(self) -> list[int] | None:
+        """Rows of each of the original's batches, where they are known ahead."""
+        sampler = self.inner
+        if type(sampler) is not BatchSampler or type(sampler.sampler) not in SIZED:
+            return None
+        full, rest = divmod(len(sampler.sampler), sampler.batch_size)  # type: ignore[arg-type]
+        return [sampler.batch_size] * full + ([rest] if rest and not sampler.drop_last else [])
+
+    def totals(self) -> list[int] | None:
+        """Rows of each global batch, where they are known ahead."""
+        found = self.sizes()
+        if found is None or not self.per_device:
+            return found
+        return [sum(found[k : k + self.world_size]) for k in range(0, len(found), self.world_size)]
+
+
+class Pass(Iterator[Any]):
+    """One pass over the index lists; it notes how each batch is shared out, first in, first out."""
+
+    def __init__(self, slices: Slices) -> None:
+        self.slices = slices
+        self.indices = iter(slices.inner)
+        self.shares: deque[Share] = deque()
+        self.totals = slices.totals()
+        self.made = 0
+        self.waiting: list[Any] = []
+
+    def __next__(self) -> Any:
+        slices = self.slices
+        group = self._group()
+        last = None if self.totals is None else self.made + 1 == len(self.totals)
+        if last is None and slices.ahead:
+            self.waiting = self._read()
+            last = not self.waiting
+        self.made += 1
+        index, rows = group[0], None
+        if slices.per_device and _is_list(index):
+            index, rows = deal(group, slices.rank, slices.world_size)
+        elif not slices.whole and _is_list(index):
+            index, rows = own(index, slices.rank, slices.world_size)
+        self.shares.append(Share(rows, last))
+        return index
+
+    def _group(self) -> list[Any]:
+        group = self.waiting or self._read()
+        self.waiting = []
+        if not group:
+            raise StopIteration
+        return group
+
+    def _read(self) -> list[Any]:
+        """The index lists of the next global batch: one, or one per rank; empty at the end."""
+        group: list[Any] = []
+        wanted = self.slices.world_size if self.slices.per_device else 1
+        for index in self.indices:
+            group.append(index)
+            if len(group) == wanted:
+                break
+        return group
+
+
+def _is_list(index: Any) -> bool:
+    """Whether this index stands for several samples; a loader without batches yields one sample's index at a time."""
+    return not isinstance(index, (str, bytes, tuple)) and hasattr(index, "__len__") and hasattr(index, "__getitem__")
+
+
+def own(index: Any, rank: int, world_size: int) -> tuple[Any, tuple[int, ...]]:
+    """This rank's contiguous part of an index list (its first entry if there are too few), and rows of all ranks."""
+    rows = counts(len(index), world_size)
+    low = sum(rows[:rank])
+    return (index[low : low + rows[rank]] if rows[rank] else index[:1]), rows
+
+
+def deal(group: list[Any], rank: int, world_size: int) -> tuple[Any, tuple[int, ...]]:
+    """One whole index list per rank; the first entry of the first where the pass ends before this rank's turn."""
+    rows = tuple(len(index) for index in group) + (0,) * (world_size - len(group))
+    return (group[rank] if rank < len(group) else group[0][:1]), rows

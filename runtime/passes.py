@@ -1,0 +1,126 @@
+"""One pass over a sharded loader: what it yields, and the record of each batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from . import guard
+from .batches import Batches, counts, follow, leaves
+from .collate import Cut, take
+from .indices import Pass
+from .slicing import SliceError, by_size
+from .state import state
+
+if TYPE_CHECKING:
+    from .shard import ShardedLoader
+
+
+class BatchIterator(Iterator[Any]):
+    """Iterates over a sharded loader and records every batch.
+
+    Args:
+        loader: the sharded loader.
+        inner: its own iterator.
+        indices: notes how each batch is shared out; `None` where batches aren't cut by index.
+    """
+
+    def __init__(self, loader: ShardedLoader, inner: Iterator[Any], indices: Pass | None) -> None:
+        self.sharding = loader._sharding
+        self.inner = inner
+        self.indices = indices
+        self.waiting: list[tuple[Any, tuple[int, ...], int]] = []
+        name = f"the loader over {type(loader.dataset).__name__}"
+        guard.check_streams(f"a pass over {name} begins")
+        self.batches = state.batches or Batches()
+        self.source = self.batches.source(name, indices.totals if indices is not None else None)
+        follow(self, self.source)
+
+    def __next__(self) -> Any:
+        try:
+            batch, rows, local, last = self._known_end() if self.indices is not None else self._unknown_end()
+        except StopIteration:
+            self.source.finish()
+            raise
+        self.batches.record(self.source, rows, batch, local=local, last=last)
+        return batch
+
+    def __len__(self) -> int:
+        return len(self.inner)  # type: ignore[arg-type]
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "inner":
+            raise AttributeError(name)
+        return getattr(self.inner, name)
+
+    def _known_end(self) -> tuple[Any, tuple[int, ...], int, bool | None]:
+        """The next batch of a loader whose index lists are noted."""
+        assert self.indices is not None
+        shares = self.indices.shares
+        try:
+            item = next(self.inner)
+        except StopIteration:
+            raise
+        except Exception:
+            if shares:
+                shares.popleft()  # the batch that failed
+            raise
+        share = shares.popleft()
+        if share.counts is not None:
+            return item, share.counts, max(share.counts[self.sharding.rank], 1), share.last
+        batch, rows, local = self._arrived(item)
+        totals = self.source.totals
+        if self.sharding.ahead and totals is not None and totals[self.source.made] != sum(rows):
+            raise SliceError(
+                f"collate_fn made a batch of {sum(rows)} rows from {totals[self.source.made]} samples. With accumulate "
+                "the rows of a window must be known ahead: drop samples in the data set, not in collate_fn."
+            )
+        return batch, rows, local, share.last
+
+    def _unknown_end(self) -> tuple[Any, tuple[int, ...], int, bool | None]:
+        """The next batch of a source that says its end only when it is reached."""
+        now = self.waiting.pop() if self.waiting else self._read()
+        if not self.sharding.ahead:
+            return (*now, None)
+        try:
+            self.waiting.append(self._read())
+        except StopIteration:
+            return (*now, True)
+        return (*now, False)
+
+    def _read(self) -> tuple[Any, tuple[int, ...], int]:
+        if not self.sharding.per_device or self.sharding.kind == "item":
+            return self._arrived(next(self.inner))
+        group = [self._whole(next(self.inner))]
+        for item in self.inner:
+            group.append(self._whole(item))
+            if len(group) == self.sharding.world_size:
+                break
+        mine = group[self.sharding.rank] if self.sharding.rank < len(group) else group[0]
+        rows = tuple(cut.total for cut in group) + (0,) * (self.sharding.world_size - len(group))
+        return mine.batch, rows, mine.local
+
+    def _whole(self, item: Any) -> Cut:
+        return item if self.sharding.kind == "whole" else self._cut(item, 0, 1)
+
+    def _arrived(self, item: Any) -> tuple[Any, tuple[int, ...], int]:
+        """A whole batch, cut to this rank's rows; what has no rows is the same everywhere and counts on rank 0."""
+        sharding = self.sharding
+        if sharding.kind == "item" or sharding.kind == "index":
+            found = Cut(item, 0, 0)
+        else:
+            found = item if sharding.kind == "whole" else self._cut(item, sharding.rank, sharding.world_size)
+        if found.total:
+            return found.batch, counts(found.total, sharding.world_size), found.local
+        shapes = [tensor.shape for tensor in leaves(found.batch) if tensor.dim() > 0]
+        held = int(shapes[0][0]) if shapes else 1
+        return found.batch, (held,) + (0,) * (sharding.world_size - 1), held
+
+    def _cut(self, item: Any, rank: int, world_size: int) -> Cut:
+        try:
+            return take(item, by_size(item), rank, world_size)
+        except SliceError as error:
+            raise SliceError(
+                f"{self.source.name} yields a batch that can't be cut: {error}. The loader's class has an __iter__ of "
+                "its own; let it yield tensors whose first dimension runs over the samples."
+            ) from None
