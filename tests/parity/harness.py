@@ -132,6 +132,14 @@ def assert_parity(case: Case, target: Target, originals: Originals, pool: Pool, 
     assert_files_equal(expected.folder, actual.folder)
 
 
+def assert_same_alone(case: Case, target: Target, originals: Originals, folder: Path) -> None:
+    """On one process the converted fixture prints what the original does to the last digit, and saves the same."""
+    expected = originals.run(case, case.runs, case.env)
+    actual = run_converted(case, target, originals.pool, folder, case.runs, case.env)
+    assert actual.stdout == expected.stdout
+    assert_files_equal(expected.folder, actual.folder, many=0.0, absolute=0.0)
+
+
 def assert_larger_batch(case: Case, target: Target, originals: Originals, pool: Pool, folder: Path) -> None:
     """`--accumulate 4` gives the weights and evaluation lines of the original with a four times larger batch."""
     larger = case.accumulate

@@ -7,10 +7,23 @@ from pathlib import Path
 import pytest
 
 from tests.parity.cases import CASES, Case
-from tests.parity.harness import TARGETS, Originals, Target, assert_larger_batch, assert_parity
+from tests.parity.harness import (
+    DDP,
+    TARGETS,
+    Originals,
+    Target,
+    assert_larger_batch,
+    assert_parity,
+    assert_same_alone,
+)
 from tests.pool import Pool
 
 all_targets = pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.name)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+def test_one_process(case: Case, originals: Originals, tmp_path: Path) -> None:
+    assert_same_alone(case, DDP, originals, tmp_path)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
