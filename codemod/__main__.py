@@ -1,0 +1,48 @@
+"""`python -m distify.codemod`, and the entry point of the command `distify`."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+FAILED = 2
+INTERRUPTED = 130
+
+
+def main() -> None:
+    """Runs the command and exits with its code; whatever goes wrong is one line on standard error."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Runs the command with the given arguments and returns the exit code."""
+    from .cli import app
+    from .report.stream import complain
+
+    try:
+        code = app(arguments, prog_name="distify", standalone_mode=False)
+        sys.stdout.flush()
+        return code if isinstance(code, int) else 0
+    except KeyboardInterrupt:
+        complain("interrupted; no file was left half-written")
+        return INTERRUPTED
+    except BrokenPipeError:  # distify … --diff | head
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except Exception as error:
+        if hasattr(error, "format_message"):  # a usage error of typer
+            text = error.format_message().removeprefix("Invalid value: ")
+            complain(f"{text[:1].lower()}{text[1:].rstrip('.')} (see: distify rewrite --help)" if text else "")
+            return int(getattr(error, "exit_code", FAILED))
+        if type(error).__name__ == "Abort":
+            return INTERRUPTED
+        if os.environ.get("DISTIFY_TRACEBACK"):
+            raise
+        from .rewrite import described
+
+        complain(f"internal error: {described(error)}. Please report it together with the command and the file.")
+        return FAILED
+
+
+if __name__ == "__main__":
+    main()

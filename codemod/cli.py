@@ -1,0 +1,123 @@
+"""The command `distify`."""
+
+from __future__ import annotations
+
+from importlib import metadata
+from typing import Annotated, Any
+
+import typer
+
+from .options import CHOICES, OptionError, Options, flag
+
+app = typer.Typer(
+    name="distify",
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+EXAMPLES = """\b
+Examples:
+  distify rewrite train.py                          convert in place
+  distify rewrite train.py --diff                   only show what would change
+  distify rewrite train.py --backend fsdp --precision bf16 --accumulate 4
+  distify rewrite train.py -o train_distributed.py  keep the original
+  distify rewrite src/ --check                      exit 1 if something is not converted
+  distify rewrite - < train.py                      standard input to standard output
+\b
+Then launch it, on two processes here:
+  torchrun --nproc-per-node 2 train.py
+\b
+What isn't given here is found when the script starts: DISTIFY_BACKEND (and so on) in the
+environment, then [tool.distify] in pyproject.toml, then the defaults: ddp, fp32, accumulate 1,
+batch global, batchnorm exact, zero stage 2.
+\b
+Exit codes: 0 done or nothing to do; 1 would change (--check) or something was refused;
+2 usage error, unreadable input, or a mistake of distify."""
+
+
+def show_version(value: bool) -> None:
+    """Prints the version and stops."""
+    if value:
+        typer.echo(f"distify {metadata.version('torch-distify')}")
+        raise typer.Exit
+
+
+Version = Annotated[
+    bool, typer.Option("--version", callback=show_version, is_eager=True, help="Print the version and exit.")
+]
+
+
+@app.callback(invoke_without_command=True)
+def distify(context: typer.Context, version: Version = False) -> None:
+    """Turn a single-process PyTorch training script into the distributed one: same run, more processes."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help(), err=True)
+        raise typer.Exit(2)
+
+
+def choice(name: str, text: str) -> Any:
+    """A conversion option with a fixed set of values."""
+    return typer.Option(flag(name), metavar="|".join(CHOICES[name]), help=text)
+
+
+def number(name: str, metavar: str, text: str) -> Any:
+    """A conversion option with a whole number."""
+    return typer.Option(flag(name), metavar=metavar, help=text)
+
+
+@app.command(epilog=EXAMPLES)
+def rewrite(
+    paths: Annotated[
+        list[str], typer.Argument(metavar="PATH", help="Scripts, folders (all .py below), or - for standard input.")
+    ],
+    backend: Annotated[str | None, choice("backend", "How gradients are shared and parameters sharded.")] = None,
+    precision: Annotated[str | None, choice("precision", "Autocast dtype; fp16 with loss scaling.")] = None,
+    accumulate: Annotated[str | None, number("accumulate", "N", "Make one optimizer step of N loader batches.")] = None,
+    batch: Annotated[
+        str | None,
+        choice("batch", "global: the processes share each batch; per-device: each has its own."),
+    ] = None,
+    batchnorm: Annotated[
+        str | None, choice("batchnorm", "exact: statistics of the whole batch. local: of each slice.")
+    ] = None,
+    zero_stage: Annotated[str | None, number("zero_stage", "0|1|2|3", "What deepspeed shards.")] = None,
+    output: Annotated[
+        str | None, typer.Option("--output", "-o", metavar="OUT", help="Write to this file or folder instead.")
+    ] = None,
+    diff: Annotated[bool, typer.Option("--diff", help="Print a unified diff; write nothing.")] = False,
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; exit 1 if a file would change.")] = False,
+    partial: Annotated[bool, typer.Option("--partial", help="Convert the rest although something is refused.")] = False,
+    stdin_filename: Annotated[
+        str | None, typer.Option("--stdin-filename", metavar="NAME", help="What to call standard input (-).")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also name files that are left alone.")] = False,
+    version: Version = False,
+) -> None:
+    """Convert training scripts, in place unless told otherwise."""
+    if "-" in paths and len(paths) > 1:
+        raise typer.BadParameter("'-' (standard input) can't be mixed with files")
+    if stdin_filename is not None and paths != ["-"]:
+        raise typer.BadParameter("--stdin-filename goes with '-' only")
+    if output is not None and (diff or check):
+        raise typer.BadParameter(f"-o writes and {'--diff' if diff else '--check'} doesn't; leave one out")
+    if quiet and verbose:
+        raise typer.BadParameter("--quiet and --verbose exclude each other")
+    from .convert import Request, convert
+
+    try:
+        options = Options(
+            backend=backend,
+            precision=precision,
+            accumulate=accumulate,  # type: ignore[arg-type]  # Options turns text into numbers
+            batch=batch,
+            batchnorm=batchnorm,
+            zero_stage=zero_stage,  # type: ignore[arg-type]
+            partial=partial,
+        )
+    except OptionError as error:
+        raise typer.BadParameter(str(error)) from None
+    code = convert(Request(paths, options, output, stdin_filename, diff, check, quiet, verbose))
+    raise typer.Exit(code)

@@ -1,0 +1,99 @@
+"""Writes to the terminal: plain bytes and text, with colour only where somebody looks and wants it."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TextIO
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from .text import Line
+
+DIFF_STYLES = ((b"+++", "bold"), (b"---", "bold"), (b"@@", "cyan"), (b"+", "green"), (b"-", "red"))
+PATIENCE = 1.0
+
+
+def console(stream: TextIO) -> Console | None:
+    """A rich console on a stream, or `None` where plain text is due: no terminal, a dumb one, or `NO_COLOR`."""
+    if not stream.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return None
+    from rich.console import Console
+
+    return Console(file=stream, soft_wrap=True, highlight=False)
+
+
+def say(lines: Iterable[Line]) -> None:
+    """Prints lines of a report on standard error."""
+    fancy = console(sys.stderr)
+    for line in lines:
+        if fancy is None:
+            plain("".join(piece for piece, _ in line))
+            continue
+        from rich.text import Text
+
+        fancy.print(Text.assemble(*line))
+
+
+def plain(text: str) -> None:
+    """Prints a line on standard error, whatever its encoding can't hold as escapes."""
+    encoding = sys.stderr.encoding or "utf-8"
+    print(text.encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr)
+
+
+def complain(message: str) -> None:
+    """Prints one line about what went wrong on standard error."""
+    say([[("distify: ", "bold"), (" ".join(message.split()), "")]])
+
+
+def put(data: bytes) -> None:
+    """Writes bytes to standard output as they are."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
+def put_diff(lines: Iterable[bytes]) -> None:
+    """Writes a diff to standard output, in colour on a terminal."""
+    fancy = console(sys.stdout)
+    if fancy is None:
+        put(b"".join(lines))
+        return
+    from rich.text import Text
+
+    for line in lines:
+        style = next((style for start, style in DIFF_STYLES if line.startswith(start)), "")
+        fancy.print(Text(line.decode("utf-8", "replace").rstrip("\r\n"), style))
+
+
+class Progress:
+    """What is being read, shown on a terminal when it takes longer than a second."""
+
+    def __init__(self, show: bool) -> None:
+        fancy = console(sys.stderr) if show else None
+        self.status = None if fancy is None else fancy.status("")
+        self.timer = None if self.status is None else threading.Timer(PATIENCE, self.status.start)
+
+    def at(self, text: str) -> None:
+        """Says what comes now."""
+        if self.status is not None:
+            self.status.update(text)
+
+
+@contextmanager
+def progress(show: bool) -> Iterator[Progress]:
+    """A `Progress` that goes away at the end."""
+    shown = Progress(show)
+    if shown.timer is not None:
+        shown.timer.daemon = True
+        shown.timer.start()
+    try:
+        yield shown
+    finally:
+        if shown.timer is not None and shown.status is not None:
+            shown.timer.cancel()
+            shown.status.stop()

@@ -1,0 +1,89 @@
+"""The report in plain words: what was converted, what was found, how to launch."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ..findings import Finding
+from ..fstrings import Text
+from ..rewrite import Result
+
+STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
+
+Line = list[tuple[str, str]]
+"""Pieces of one line, each with its rich style."""
+
+
+@dataclass(frozen=True)
+class Wording:
+    """How much is said: `quiet` leaves errors only, `verbose` adds files that are left alone; `done` is the verb."""
+
+    quiet: bool = False
+    verbose: bool = False
+    done: str = "converted"
+
+
+def report(results: Sequence[Result], wording: Wording, written: bool, scripts: Sequence[str]) -> Iterator[Line]:
+    """The report on several files.
+
+    Args:
+        results: in the order given by the user.
+        wording: how much is said.
+        written: whether files were written, or would be without `--check` and `--diff`.
+        scripts: paths of converted files that a run starts from.
+    """
+    for result in results:
+        yield from on_file(result, wording, written)
+    if not wording.quiet:
+        for script in scripts:
+            yield [("launch: ", "bold"), (launch(script), "")]
+
+
+def on_file(result: Result, wording: Wording, written: bool) -> Iterator[Line]:
+    """The report on one file: a headline, then its findings by place."""
+    headline = summary(result, wording, written)
+    if headline:
+        yield [(result.path, "bold"), (f": {headline}", "")]
+    text = Text(result.text)
+    for item in result.findings:
+        if not wording.quiet or item.level == "error":
+            yield from on_finding(result.path, item, text)
+
+
+def summary(result: Result, wording: Wording, written: bool) -> str:
+    """What happened to a file, in a phrase; nothing where nobody asked."""
+    errors = sum(item.level == "error" for item in result.findings)
+    if result.changed and written:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in result.counts.items())
+        rest = f"; {plural(errors, 'place')} refused and left as they were" if errors else ""
+        return "" if wording.quiet else f"{wording.done}: {kinds}{rest}"
+    if errors:
+        return f"not converted, {plural(errors, 'place')} refused; --partial converts the rest"
+    if result.changed:
+        return "not converted, since another file was refused; --partial converts the rest"
+    if wording.quiet:
+        return ""
+    if result.training:
+        return "nothing to do, already converted"
+    return "left alone, it trains no model" if wording.verbose else ""
+
+
+def on_finding(path: str, item: Finding, text: Text) -> Iterator[Line]:
+    """`train.py:41:9 DST203 warning: message`, and what to do on a line of its own."""
+    column = text.offset(item.span.line, item.span.column) - text.starts[item.span.line - 1] + 1
+    place = f"{path}:{item.span.line}:{column} {item.code} "
+    yield [(place, ""), (item.level, STYLES[item.level]), (f": {item.message}", "")]
+    if item.hint:
+        yield [(f"    {item.hint}", "dim")]
+
+
+def launch(path: str) -> str:
+    """The command that starts a converted script on two processes."""
+    return f"torchrun --nproc-per-node 2 {shlex.quote(path)}"
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 place`, `2 places`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
