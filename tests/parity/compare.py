@@ -86,16 +86,17 @@ def assert_equal(a: Any, b: Any, where: str, many: float = MANY, absolute: float
         if hasattr(a, "_metadata"):
             assert_equal(a._metadata, getattr(b, "_metadata", None), f"{where}._metadata")
     elif isinstance(a, Sequence) and not isinstance(a, (str, bytes)):
-        assert type(a) is type(b) and len(a) == len(b), f"{where}: {a!r} became {b!r}"
+        assert (type(a), len(a)) == (type(b), len(b)), f"{where}: {a!r} became {b!r}"
         for index, (x, y) in enumerate(zip(a, b)):
             assert_equal(x, y, f"{where}[{index}]", many, absolute)
     elif isinstance(a, torch.nn.Module):
         assert type(a).__name__ == type(b).__name__, f"{where}: {type(a)} became {type(b)}"
         assert_equal(a.state_dict(), b.state_dict(), f"{where}.state_dict()", many, absolute)
     elif isinstance(a, float):
-        assert isinstance(b, float) and close(a, b, many, absolute), f"{where}: {a!r} became {b!r}"
+        assert isinstance(b, float), f"{where}: {a!r} became {b!r}"
+        assert close(a, b, many, absolute), f"{where}: {a!r} became {b!r}"
     else:
-        assert type(a) is type(b) and a == b, f"{where}: {a!r} became {b!r}"
+        assert (type(a), a) == (type(b), b), f"{where}: {a!r} became {b!r}"
 
 
 def _both(expected: str, actual: str) -> str:

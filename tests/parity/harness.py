@@ -124,12 +124,17 @@ def assert_parity(case: Case, target: Target, originals: Originals, pool: Pool, 
     expected = originals.run(case, case.runs, case.env)
     try:
         actual = run_converted(case, target, pool, folder, case.runs, case.env)
-    except Refused as reason:
-        assert target.name in case.may_refuse, f"refused: {reason}"
-        assert len(str(reason)) > 40, f"a refusal says why and what to do: {reason}"
+    except Refused as refused:
+        check_refusal(case, target, str(refused))
         return
     assert_output_equal(expected.stdout, actual.stdout)
     assert_files_equal(expected.folder, actual.folder)
+
+
+def check_refusal(case: Case, target: Target, reason: str) -> None:
+    """A refusal is allowed only where the case says so, and tells why and what to do."""
+    assert target.name in case.may_refuse, f"refused: {reason}"
+    assert len(reason) > 60, f"a refusal says why and what to do: {reason}"
 
 
 def assert_same_alone(case: Case, target: Target, originals: Originals, folder: Path) -> None:
@@ -146,11 +151,13 @@ def assert_larger_batch(case: Case, target: Target, originals: Originals, pool: 
     assert larger is not None
     expected = originals.run(case, [larger.original], {**case.env, **larger.original_env})
     actual = run_converted(case, target, pool, folder, [larger.converted], {**case.env, **larger.converted_env})
-    lines = [
-        "\n".join(line for line in outcome.stdout.splitlines() if re.search(larger.lines, line))
-        for outcome in (expected, actual)
-    ]
-    assert lines[0], f"no line of the original matches {larger.lines!r}"
-    assert_output_equal(*lines)
+    left, right = (matching(outcome.stdout, larger.lines) for outcome in (expected, actual))
+    assert left, f"no line of the original matches {larger.lines!r}"
+    assert_output_equal(left, right)
     assert files(expected.folder), f"{case.name} saves nothing"
     assert_files_equal(expected.folder, actual.folder)
+
+
+def matching(text: str, pattern: str) -> str:
+    """The lines that a regular expression is found in."""
+    return "\n".join(line for line in text.splitlines() if re.search(pattern, line))
