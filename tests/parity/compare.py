@@ -56,7 +56,7 @@ def files(folder: Path) -> list[str]:
 
 def read(path: Path) -> Any:
     """What a file holds: objects, JSON, or text as a list of lines."""
-    if path.suffix in (".pt", ".pth", ".tar", ".ckpt", ".bin"):
+    if path.suffix in (".pt", ".pth", ".tar", ".pkl", ".ckpt", ".bin"):
         return torch.load(path, map_location="cpu", weights_only=False)
     if path.suffix == ".json":
         return json.loads(path.read_text())
