@@ -76,6 +76,42 @@ _ENTRIES = (
     ),
     Code("DST112", "note", "dataset downloaded once", "the main process downloads while the others wait", ""),
     Code("DST113", "note", "random augmentation", "equal in distribution, not number by number", ""),
+    Code(
+        "DST114",
+        "warning",
+        "random numbers seeded by the operating system",
+        "every process draws other numbers than the rest",
+        "give a fixed seed, or draw from random, numpy.random or torch, whose streams are replicated",
+    ),
+    Code(
+        "DST115",
+        "warning",
+        "download not guarded",
+        "all processes may download the same files at once",
+        "do it in a statement of its own, after runtime.init(…): with runtime.main_first():",
+    ),
+    Code(
+        "DST114",
+        "error",
+        "rows of the batch can't be put back in order",
+        "the batch dimension was flattened together with another one before these values leave the iteration",
+        "keep the samples in the first dimension up to here, or gather before the reshape: runtime.gather(…)",
+    ),
+    Code("DST115", "note", "samples meet each other", "the batch is gathered first, so every process computes the whole", ""),
+    Code(
+        "DST116",
+        "error",
+        "mean with a divisor of its own inside the forward",
+        "the divisor is needed where the value is reduced over the processes, and the forward keeps it to itself",
+        "return the per-sample losses, or the sum and its divisor, and divide outside of the forward",
+    ),
+    Code(
+        "DST117",
+        "error",
+        "per-sample values accumulated over batches",
+        "each process would accumulate its own slices only",
+        "accumulate a mean or a sum over the samples, or gather first: runtime.gather(…)",
+    ),
     # 2xx: step and optimizer
     Code(
         "DST201",
@@ -127,6 +163,27 @@ _ENTRIES = (
         "it is evaluated on one batch",
         "leave out --accumulate",
     ),
+    Code(
+        "DST209",
+        "error",
+        "optimizer without a name",
+        "it must be handed to runtime.prepare(…) together with its model",
+        "assign it to a variable where it is built",
+    ),
+    Code(
+        "DST210",
+        "error",
+        "backward with a gradient of its own",
+        "its weight over the processes can't be told",
+        "reduce to one number first: (loss * gradient).sum().backward()",
+    ),
+    Code(
+        "DST211",
+        "error",
+        "optimizers that step in turn",
+        "within a window the second would see what the first has not updated yet, unlike with a larger batch",
+        "leave out --accumulate, or accumulate by a larger batch size",
+    ),
     # 3xx: model
     Code(
         "DST301",
@@ -143,6 +200,13 @@ _ENTRIES = (
         "weights outside a module",
         "a tensor trained without a module isn't synchronised",
         "make it an nn.Parameter of an nn.Module",
+    ),
+    Code(
+        "DST305",
+        "note",
+        "DataParallel removed",
+        "each process has one device; keys of checkpoints have no 'module.' prefix any more",
+        "",
     ),
     # 4xx: precision
     Code(
@@ -224,6 +288,13 @@ _ENTRIES = (
         "all processes write the same file at once",
         "guard it: if runtime.is_main():",
     ),
+    Code(
+        "DST803",
+        "note",
+        "name that differs between processes",
+        "a name made of the time or a random identifier is another one on every process; files are written by the main one",
+        "make it of what all processes share: a seed, the date, an option",
+    ),
     # 9xx: backend and tool
     Code("DST900", "warning", "suppression without effect", "nothing on this line has that code", "remove the comment"),
     Code(
@@ -246,6 +317,13 @@ _ENTRIES = (
         "not supported by the backend",
         "it can't do this exactly",
         "use --backend ddp",
+    ),
+    Code(
+        "DST904",
+        "note",
+        "devices chosen by the launcher",
+        "a script that makes one device visible to itself would give it to all processes",
+        "choose with the environment: CUDA_VISIBLE_DEVICES=0,1 torchrun …",
     ),
 )
 

@@ -1,0 +1,169 @@
+"""Facts about one file: interpretation in two phases, then the records that rules read.
+
+The first phase takes every loader for one whose batches are sharded, and finds out which models are owned by an
+optimizer and which batches reach them; the second starts afresh with that knowledge.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from .entry import Entry
+from .interpreter import Interpreter
+from .model import Facts, Forward, LoaderFact, ModelFact, OptimizerFact, SchedulerFact
+from .names import Names
+from .steps import find_steps, position
+from .values import EMPTY, Dep, Value
+
+if TYPE_CHECKING:
+    from .made import MadeOptimizer
+
+MAX_PASSES = 12
+
+
+def analyse(source: str, path: str) -> Facts:
+    """Facts about one file.
+
+    Args:
+        source: its decoded text.
+        path: as given, for messages.
+
+    Raises:
+        SyntaxError: the text is no Python of the running version.
+    """
+    tree = ast.parse(source)
+    parents = {child: parent for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)}
+    names = Names(tree, parents)
+    facts = Facts(path, source, tree, parents, names, lambda node: EMPTY, _calls(tree, names))
+    _name_runtime(facts, names)
+    if not _may_train(facts):
+        return facts
+    ip = _interpret(tree, source, parents, names)
+    facts.value = lambda node: ip.sites.values.get(node, EMPTY)
+    facts.is_training = bool(ip.made.backwards and ip.made.optimizers)
+    if not facts.is_training:
+        return facts
+    facts.entry_statement = Entry(tree, names).statement()
+    _fill(facts, ip)
+    return facts
+
+
+def _calls(tree: ast.Module, names: Names) -> dict[str, list[ast.Call]]:
+    found: dict[str, list[ast.Call]] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            qualified = names.qualified(node.func)
+            if qualified is not None:
+                found.setdefault(qualified, []).append(node)
+    return found
+
+
+def _name_runtime(facts: Facts, names: Names) -> None:
+    """How the file names the runtime, or will."""
+    for node in ast.walk(facts.tree):
+        if isinstance(node, ast.ImportFrom) and node.module == "distify" and node.level == 0:
+            for alias in node.names:
+                if alias.name == "runtime":
+                    facts.runtime_name, facts.runtime_imported = alias.asname or alias.name, True
+                    return
+    facts.runtime_name = "distify_runtime" if names.is_bound("runtime") else "runtime"
+
+
+def _may_train(facts: Facts) -> bool:
+    """A cheap look before the interpretation: something is stepped or runs backward."""
+    return any(
+        isinstance(node, ast.Attribute) and node.attr in ("backward", "step", "clip_grad_norm_")
+        for node in ast.walk(facts.tree)
+    )
+
+
+def _interpret(tree: ast.Module, source: str, parents: dict[ast.AST, ast.AST], names: Names) -> Interpreter:
+    first = Interpreter(tree, source, dict(parents), names)
+    _converge(first)
+    second = Interpreter(tree, source, dict(parents), names)
+    for cell in first.heap.cells:
+        second.heap.allocate(cell.node, first.heap.kind(cell), cls=cell.cls, ref=cell.ref, loops=cell.loops)
+    for index, cell in enumerate(first.heap.cells):
+        second.heap[index].root = cell.root
+    second.sites.owned = set(first.sites.owned)
+    second.sites.feeds = set(first.sites.feeds)
+    second.sites.splits = dict(first.sites.splits)
+    second.loop_sources = {loop: sources & first.sites.feeds for loop, sources in first.loop_sources.items()}
+    second.made.training_defs = first.made.training_defs
+    second.made.training_loops = first.made.training_loops
+    second.made.batch_functions = first.made.batch_functions
+    second.batch_sizes = first.batch_sizes
+    second.assume_feeds = False
+    _converge(second)
+    return second
+
+
+def _converge(ip: Interpreter) -> None:
+    """Passes until neither objects nor recorded places change; values are those of the last pass."""
+    for _ in range(MAX_PASSES):
+        ip.heap.changed = ip.sites.changed = False
+        ip.sites.values.clear()
+        ip.sites.findings.clear()
+        ip.run()
+        if not (ip.heap.changed or ip.sites.changed):
+            return
+
+
+def _fill(facts: Facts, ip: Interpreter) -> None:
+    """Write down what the interpretation found, in source order."""
+    made, sites = ip.made, ip.sites
+    facts.reductions = sorted(sites.reductions.values(), key=lambda r: position(r.node))
+    facts.arrivals = sorted(sites.arrivals.values(), key=lambda a: position(a.statement))
+    facts.counts = sorted(sites.counts.values(), key=lambda c: position(c.node))
+    facts.gathers = sorted(sites.gathers.values(), key=lambda g: position(g.node))
+    facts.draws = sorted(sites.draws.values(), key=lambda d: position(d.call))
+    facts.splits = sorted(sites.splits.values(), key=lambda s: position(s.node))
+    facts.fulls = sorted(sites.fulls.values(), key=lambda f: position(f.node))
+    facts.findings = list(sites.findings.values())
+    facts.optimizers = [_optimizer(item) for item in sorted(made.optimizers.values(), key=lambda o: position(o.call))]
+    facts.models = _models(ip)
+    facts.loaders = [
+        LoaderFact(call, call in sites.feeds, call in sites.sharded) for call in sorted(made.loaders, key=position)
+    ]
+    forwards = [Forward(call, text, method, False) for call, (text, method) in made.forwards.items()]
+    steps = find_steps(made, sorted(forwards, key=lambda f: position(f.call)), facts.parents, facts.tree)
+    training = {f.call for step in steps for f in step.forwards}
+    facts.forwards = sorted(
+        (Forward(f.call, f.model, f.method, f.call in training) for f in forwards), key=lambda f: position(f.call)
+    )
+    facts.steps = find_steps(made, facts.forwards, facts.parents, facts.tree)
+    per_step = {call for step in facts.steps if step.loop is not None for call in step.scheduler_steps}
+    facts.schedulers = [_scheduler(call, ip, per_step, facts) for call in sorted(made.schedulers, key=position)]
+
+
+def _optimizer(item: MadeOptimizer) -> OptimizerFact:
+    return OptimizerFact(item.call, item.statement, item.text, item.models, item.qualified)
+
+
+def _models(ip: Interpreter) -> list[ModelFact]:
+    """The models that optimizers own, with the name they have where the optimizer is built."""
+    found = []
+    for cell in sorted(ip.sites.owned):
+        node = ip.heap[cell].node
+        texts = [t for o in ip.made.optimizers.values() if cell in o.cells for t in o.models]
+        if isinstance(node, ast.Call) and texts:
+            found.append(ModelFact((node,), texts[0]))
+    return found
+
+
+def _scheduler(call: ast.Call, ip: Interpreter, per_step: set[ast.Call], facts: Facts) -> SchedulerFact:
+    statement = facts.statement(call)
+    target = statement.targets[0] if isinstance(statement, ast.Assign) else None
+    text = facts.text(target) if isinstance(target, (ast.Name, ast.Attribute)) else None
+    cells = ip.sites.values.get(call, Value()).objs
+
+    def steps_it(step: ast.Call) -> bool:
+        held = step.func.value if isinstance(step.func, ast.Attribute) else None
+        receivers = [n for n in (held, *step.args[:1]) if isinstance(n, ast.expr)]
+        return any(ip.sites.values.get(n, EMPTY).objs & cells for n in receivers)
+
+    return SchedulerFact(call, text, tuple(c for c in sorted(per_step, key=position) if steps_it(c)))
+
+
+__all__ = ["Dep", "analyse"]

@@ -1,0 +1,132 @@
+"""Abstract interpretation: attribute access."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from . import sinks
+from .values import EMPTY, GLOBAL, HOST, Batch, Dep, FunctionRef, Role, Value, join, tensor
+
+if TYPE_CHECKING:
+    from .interpreter import Frame, Interpreter
+
+_SAME_ROWS = {"data", "grad", "real", "imag"}
+_METADATA = {"dtype", "device", "ndim", "requires_grad", "is_cuda", "itemsize", "layout", "grad_fn", "is_leaf"}
+
+
+def attribute(ip: Interpreter, node: ast.Attribute, frame: Frame) -> Value:
+    """Value of `base.attr`."""
+    from . import expressions
+
+    base = expressions.evaluate(ip, node.value, frame)
+    ip.receivers[node] = base
+    value = get(ip, base, node.attr, node, frame)
+    return arrive_or_keep(ip, node, value, frame)
+
+
+def get(ip: Interpreter, base: Value, name: str, node: ast.AST, frame: Frame) -> Value:
+    """Value of an attribute of a value."""
+    if base.ref is not None and not base.objs and base.dep <= Dep.GLOBAL:
+        return Value(ref=f"{base.ref}.{name}")
+    if base.is_sample and not base.objs:
+        return _of_sample(ip, base, name, node, frame)
+    found = EMPTY
+    for index in base.objs:
+        found = join(found, _of_cell(ip, index, name, frame))
+    for cls in base.classes:
+        found = join(found, _of_class(ip, cls, name))
+    if found != EMPTY:
+        return found
+    if base.is_param and name in ("data", "grad"):
+        return Value(batch=GLOBAL, params=base.params)
+    parent = ip.parents.get(node)
+    if isinstance(parent, ast.Call) and parent.func is node:
+        return EMPTY
+    if base.has(Role.MODEL):
+        # A parameter or submodule that the program does not define (`model.fc.weight` of a library's model).
+        return _model_part(base, name)
+    if base.has(Role.LOADER) or base.has(Role.OPTIMIZER):
+        return HOST
+    return Value(batch=base.batch if base.batch.dep is not Dep.BOTTOM else GLOBAL, params=base.params)
+
+
+def _model_part(base: Value, name: str) -> Value:
+    if name in ("weight", "bias"):
+        return Value(batch=GLOBAL, params=base.objs, is_param=True)
+    return Value(batch=GLOBAL, roles=frozenset({Role.MODEL}), objs=base.objs)
+
+
+def _of_sample(ip: Interpreter, base: Value, name: str, node: ast.AST, frame: Frame) -> Value:
+    """Attribute of a tensor with a batch dimension, or of a batch or model output of unknown structure."""
+    batch = base.batch
+    if name == "shape":
+        return Value(batch=GLOBAL, shape_dim=-1 if batch.dim is None else batch.dim, sources=base.sources)
+    if name in ("T", "mT", "H"):
+        return base.with_batch(replace(batch, dim={0: 1, 1: 0}.get(batch.dim) if batch.dim is not None else None))
+    if name in _METADATA:
+        return HOST
+    if base.opaque and name == "loss":
+        return tensor(Batch(Dep.PENDING, kind="mean"), base)
+    if name in _SAME_ROWS:
+        return base
+    return replace(base, batch=replace(batch, ndim=None))
+
+
+def _of_cell(ip: Interpreter, index: int, name: str, frame: Frame) -> Value:
+    """Attribute of an object: a stored value, a method, a property."""
+    from . import calls
+
+    cell = ip.heap[index]
+    if cell.cls is not None:
+        method = ip.classes.method(cell.cls, name)
+        if method is not None:
+            ref = FunctionRef(method, None if _is(method, "staticmethod") else index)
+            if _is(method, "property"):
+                return calls.enter(ip, ref, {}, ip.closures.get(method, ip.module), None, frame)
+            return join(Value(defs=frozenset({ref})), cell.attrs.get(name, EMPTY))
+    found = cell.attrs.get(name, EMPTY)
+    if cell.cls is not None:
+        found = join(found, _of_class(ip, cell.cls, name))
+    if found == EMPTY and Role.MODEL in cell.roles and (cell.cls is None or not frame.forward):
+        if name in ("weight", "bias"):
+            return Value(batch=GLOBAL, params=frozenset({root(ip, index)}), is_param=True)
+    return found
+
+
+def _of_class(ip: Interpreter, cls: ast.ClassDef, name: str) -> Value:
+    """Class attribute (through the bases that are part of the program)."""
+    found = EMPTY
+    for item in ip.classes.lineage(cls):
+        if isinstance(item, ast.ClassDef):
+            found = join(found, ip.heap[ip.heap.allocate(item, "class", cls=item)].attrs.get(name, EMPTY))
+            method = ip.classes.method(item, name)
+            if method is not None:
+                found = join(found, Value(defs=frozenset({FunctionRef(method)})))
+    return found
+
+
+def _is(method: ast.FunctionDef, decorator: str) -> bool:
+    return any(isinstance(d, ast.Name) and d.id == decorator for d in method.decorator_list)
+
+
+def root(ip: Interpreter, index: int) -> int:
+    """The outermost model that a module is a part of."""
+    seen = {index}
+    while (parent := ip.heap[index].root) is not None and parent not in seen:
+        seen.add(parent)
+        index = parent
+    return index
+
+
+def is_prepared(ip: Interpreter, index: int) -> bool:
+    """Whether an optimizer owns parameters of the model that a module belongs to."""
+    return index in ip.sites.owned or root(ip, index) in ip.sites.owned
+
+
+def arrive_or_keep(ip: Interpreter, node: ast.expr, value: Value, frame: Frame) -> Value:
+    """Outside a prepared forward, a PENDING expression without a name is reduced in place."""
+    if value.dep is Dep.PENDING and not frame.forward and not sinks.is_runtime_argument(ip, node):
+        return sinks.reduce_here(ip, node, value, frame)
+    return value

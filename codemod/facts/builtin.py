@@ -1,0 +1,213 @@
+"""Calls of Python's built-in functions."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from . import attributes, loops, operators, sinks
+from .values import EMPTY, GLOBAL, HOST, ROWS, Dep, Role, Value, join, join_all, union
+
+if TYPE_CHECKING:
+    from .calls import Arguments
+    from .interpreter import Frame, Interpreter
+
+Handler = Callable[..., Value]
+
+
+def call(ip: Interpreter, name: str, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
+    """Value of a call of a built-in."""
+    handler = _HANDLERS.get(name)
+    if handler is not None:
+        return handler(ip, arguments, node, frame)
+    for operand, value in arguments.all:
+        sinks.as_global(ip, operand, value, frame)
+    return Value(batch=GLOBAL, params=union(v.params for _, v in arguments.all))
+
+
+def _len(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
+    value = arguments.get(0, "obj")
+    if value.is_sample and not value.opaque and value.items is None and value.batch.dim == 0:
+        return Value(batch=ROWS, sources=value.sources)
+    return HOST
+
+
+def _enumerate(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
+    return Value(element=Value(items=(HOST, _element(ip, arguments, 0, frame))))
+
+
+def _zip(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
+    parts = tuple(_element(ip, arguments, i, frame) for i in range(len(arguments.positional)))
+    return Value(element=Value(items=parts), params=union(v.params for _, v in arguments.all))
+
+
+def _element(ip: Interpreter, arguments: Arguments, index: int, frame: Frame) -> Value:
+    """Element of an argument that is iterated; per-sample tensors are iterated whole."""
+    if index >= len(arguments.positional):
+        return EMPTY
+    operand, value = arguments.positional[index]
+    if value.is_sample and not value.opaque and value.items is None and value.element is None and not frame.forward:
+        value = sinks.gather(ip, operand, value, frame)
+    return loops.element(ip, value, frame)
+
+
+def _same(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
+    return arguments.get(0, "iterable")
+
+
+def _sequence(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
+    """list, tuple, sorted, set, reversed."""
+    if not arguments.positional:
+        return Value(objs=frozenset({ip.heap.allocate(node, loops=frame.loops)}))
+    value = arguments.positional[0][1]
+    if value.items is not None and node.func.__class__ is ast.Name and getattr(node.func, "id", "") in ("list", "tuple"):
+        return replace(value, objs=frozenset())
+    element = _element(ip, arguments, 0, frame)
+    cell = ip.heap.allocate(node, loops=frame.loops)
+    ip.heap.add(cell, element)
+    return Value(objs=frozenset({cell}), element=element, params=value.params)
+
+
+def _next(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
+    value = loops.element(ip, arguments.get(0, "iterator"), frame)
+    default = arguments.get(1, "default")
+    return join(value, default)
+
+
+def _sum(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
+    """The sum of the elements: per-sample tensors stay per sample, a tensor's rows are added up."""
+    if not arguments.positional:
+        return HOST
+    operand, value = arguments.positional[0]
+    if value.is_sample and value.items is None and value.element is None:
+        return sinks.reduce_here(ip, node, value, frame, "sum")
+    element = loops.element(ip, value, frame)
+    if element.dep is Dep.BOTTOM:
+        return Value(batch=GLOBAL, params=value.params)
+    return replace(element, items=None, element=None, params=element.params | value.params, is_param=False, arg=None)
+
+
+def _extreme(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
+    """max, min of host numbers or of elements."""
+    values = [v for _, v in arguments.positional]
+    if len(values) == 1:
+        return replace(_element(ip, arguments, 0, frame), items=None)
+    for operand, value in arguments.positional:
+        sinks.as_global(ip, operand, value, frame)
+    return join_all(v if v.dep is not Dep.ROWS else HOST for v in values)
+
+
+def _number(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
+    """float, int, bool: a tensor becomes a host number."""
+    if not arguments.positional:
+        return HOST
+    operand, value = arguments.positional[0]
+    if value.is_sample and not frame.forward:
+        return sinks.gather(ip, operand, value, frame)
+    return value if value.dep > Dep.BOTTOM else HOST
+
+
+def _elementwise(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
+    """abs, round, pow."""
+    value = arguments.get(0, "x")
+    if value.dep in (Dep.ROWS, Dep.PENDING):
+        return value
+    return operators.elementwise(ip, arguments.positional, node, frame)
+
+
+def _range(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
+    for operand, value in arguments.all:
+        sinks.as_global(ip, operand, value, frame)
+    return Value(element=Value(batch=GLOBAL))
+
+
+def _getattr(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
+    base, name = arguments.get(0, "object"), arguments.get(1, "name").const
+    if isinstance(name, str):
+        return join(attributes.get(ip, base, name, node, frame), arguments.get(2, "default"))
+    if base.ref is not None:
+        return Value(ref=f"{base.ref}.<dynamic>")
+    return HOST
+
+
+def _setattr(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
+    base, name = arguments.get(0, "object"), arguments.get(1, "name").const
+    for cell in base.objs:
+        if isinstance(name, str):
+            ip.heap.store(cell, name, arguments.get(2, "value"))
+    return HOST
+
+
+def _map(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
+    from . import calls
+
+    function = arguments.get(0, "func")
+    given: dict[int | str, Value] = {
+        i: _element(ip, arguments, i + 1, frame) for i in range(len(arguments.positional) - 1)
+    }
+    results = [
+        calls.enter(ip, ref, given, ip.closures.get(ref.node, ip.module), None, frame)
+        for ref in function.defs
+        if ref.bound is None
+    ]
+    taint = union(v.params for _, v in arguments.all)
+    return Value(element=join_all(results) if results else join_all(given.values()), params=taint)
+
+
+def _filter(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
+    value = arguments.get(1, "iterable")
+    return Value(element=loops.element(ip, value, frame), params=value.params)
+
+
+def _dict(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
+    cell = ip.heap.allocate(node, loops=frame.loops)
+    for name, (_, value) in arguments.keywords.items():
+        ip.heap.store(cell, name, value)
+        ip.heap.add(cell, value)
+    if arguments.positional:
+        ip.heap.add(cell, arguments.positional[0][1])
+    return Value(objs=frozenset({cell}), params=union(v.params for _, v in arguments.all))
+
+
+def _plain(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
+    return HOST
+
+
+_HANDLERS: dict[str, Handler] = {
+    "len": _len,
+    "enumerate": _enumerate,
+    "zip": _zip,
+    "iter": _same,
+    "next": _next,
+    "list": _sequence,
+    "tuple": _sequence,
+    "set": _sequence,
+    "sorted": _sequence,
+    "reversed": _sequence,
+    "sum": _sum,
+    "max": _extreme,
+    "min": _extreme,
+    "float": _number,
+    "int": _number,
+    "bool": _number,
+    "abs": _elementwise,
+    "round": _elementwise,
+    "pow": _elementwise,
+    "range": _range,
+    "getattr": _getattr,
+    "setattr": _setattr,
+    "map": _map,
+    "filter": _filter,
+    "dict": _dict,
+    "isinstance": _plain,
+    "hasattr": _plain,
+    "type": _plain,
+    "id": _plain,
+    "vars": _plain,
+    "super": _plain,
+    "callable": _plain,
+}
+
+__all__ = ["Role", "call"]

@@ -1,0 +1,279 @@
+"""Abstract interpretation: calls, of the program's functions, classes and models, and of everything outside."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from . import attributes, builtin, expressions, externals, methods, models, sinks
+from .values import EMPTY, HOST, Dep, FunctionRef, Role, Value, join, join_all
+
+if TYPE_CHECKING:
+    from .interpreter import Frame, Interpreter
+
+Operand = tuple[ast.expr, Value]
+MAX_DEPTH = 24
+
+
+class Arguments:
+    """Evaluated arguments of a call.
+
+    Attributes:
+        positional, keywords: operands (expression and value).
+        unpacked: values given by `*args` and `**kwargs`.
+    """
+
+    def __init__(self, ip: Interpreter, node: ast.Call, frame: Frame) -> None:
+        self.node = node
+        self.positional: list[Operand] = []
+        self.keywords: dict[str, Operand] = {}
+        self.unpacked: list[Operand] = []
+        self.receiver: Value = EMPTY
+        for item in node.args:
+            if isinstance(item, ast.Starred):
+                self._star(ip, item, frame)
+            else:
+                self.positional.append((item, expressions.evaluate(ip, item, frame)))
+        for keyword in node.keywords:
+            value = expressions.evaluate(ip, keyword.value, frame)
+            if keyword.arg is not None:
+                self.keywords[keyword.arg] = (keyword.value, value)
+            else:
+                self._unpack(ip, keyword.value, value)
+
+    def _star(self, ip: Interpreter, item: ast.Starred, frame: Frame) -> None:
+        value = expressions.evaluate(ip, item.value, frame)
+        if value.items is not None:
+            self.positional.extend((item.value, v) for v in value.items)
+        else:
+            element = expressions.evaluate(ip, item, frame)
+            self.unpacked.append((item.value, element))
+            self.positional.append((item.value, element))
+
+    def _unpack(self, ip: Interpreter, node: ast.expr, value: Value) -> None:
+        self.unpacked.append((node, value))
+        for cell in value.objs:
+            for name, held in ip.heap[cell].attrs.items():
+                self.keywords.setdefault(name, (node, held))
+
+    @property
+    def all(self) -> list[Operand]:
+        """Every operand."""
+        return [*self.positional, *self.keywords.values()]
+
+    def get(self, position: int, name: str) -> Value:
+        """Value of a parameter given by position or by name, `EMPTY` if it is not given."""
+        if name in self.keywords:
+            return self.keywords[name][1]
+        return self.positional[position][1] if len(self.positional) > position else EMPTY
+
+
+def call(ip: Interpreter, node: ast.Call, frame: Frame) -> Value:
+    """Value of a call expression."""
+    callee = expressions.evaluate(ip, node.func, frame)
+    receiver = ip.receivers.get(node.func, EMPTY)
+    if isinstance(node.func, ast.Attribute) and _is_super(node.func.value):
+        return _super_call(ip, node, frame)
+    arguments = Arguments(ip, node, frame)
+    arguments.receiver = receiver
+    value = _dispatch(ip, node, callee, arguments, frame)
+    return attributes.arrive_or_keep(ip, node, value, frame)
+
+
+def _is_super(node: ast.expr) -> bool:
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "super"
+
+
+def _super_call(ip: Interpreter, node: ast.Call, frame: Frame) -> Value:
+    """`super().method(...)`: the base's method if the program has it."""
+    arguments = Arguments(ip, node, frame)
+    assert isinstance(node.func, ast.Attribute)
+    cls = frame.node
+    while cls is not None and not isinstance(cls, ast.ClassDef):
+        cls = ip.parents.get(cls)
+    if isinstance(cls, ast.ClassDef) and frame.self_cell is not None:
+        for base in ip.classes.lineage(cls)[1:]:
+            method = ip.classes.method(base, node.func.attr) if isinstance(base, ast.ClassDef) else None
+            if method is not None:
+                return invoke(ip, FunctionRef(method, frame.self_cell), arguments, node, frame)
+    if node.func.attr == "__init__" and frame.self_cell is not None:
+        externals.initialise_base(ip, frame.self_cell, arguments, frame)
+    return HOST
+
+
+def _dispatch(ip: Interpreter, node: ast.Call, callee: Value, arguments: Arguments, frame: Frame) -> Value:
+    results: list[Value] = []
+    for ref in callee.defs:
+        results.append(_program_function(ip, ref, arguments, node, frame))
+    for cls in callee.classes:
+        results.append(construct(ip, cls, arguments, node, frame))
+    if results:
+        return join_all(results)
+    if callee.ref is not None and not callee.objs:
+        if callee.ref.startswith("builtins."):
+            return builtin.call(ip, callee.ref[9:], arguments, node, frame)
+        return externals.call(ip, callee.ref, arguments, node, frame)
+    if callee.objs and _callable_cells(ip, callee):
+        return join_all(models.run(ip, cell, arguments, node, frame) for cell in callee.objs)
+    if isinstance(node.func, ast.Attribute):
+        return methods.call(ip, node, arguments, frame)
+    return externals.unknown(ip, arguments, node, frame)
+
+
+def _callable_cells(ip: Interpreter, value: Value) -> bool:
+    return any(
+        held.roles & {Role.MODEL, Role.CRITERION}
+        or (held.cls is not None and ip.classes.method(held.cls, "__call__") is not None)
+        for held in (ip.heap[cell] for cell in value.objs)
+    )
+
+
+def _program_function(ip: Interpreter, ref: FunctionRef, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
+    """A function or bound method; a method that runs a prepared model is a forward."""
+    if ref.bound is not None and Role.MODEL in ip.heap[ref.bound].roles:
+        return models.run_method(ip, ref, arguments, node, frame)
+    return invoke(ip, ref, arguments, node, frame)
+
+
+def invoke(
+    ip: Interpreter, ref: FunctionRef, arguments: Arguments, node: ast.Call, frame: Frame, forward: bool | None = None
+) -> Value:
+    """Enter a function of the program with evaluated arguments."""
+    shift = 1 if ref.bound is not None else 0
+    given: dict[int | str, Value] = {}
+    for index, (item, value) in enumerate(arguments.positional):
+        given[index + shift] = _passed(item, value)
+    for name, (item, value) in arguments.keywords.items():
+        given[name] = _passed(item, value)
+    closure = ip.closures.get(ref.node, ip.module)
+    result = enter(ip, ref, given, closure, node, frame, forward)
+    return _rehome(result, node) if frame.loops else result
+
+
+def _passed(node: ast.expr, value: Value) -> Value:
+    """What a parameter receives: it remembers which argument expression it was."""
+    value = replace(value, arrival=None)
+    return replace(value, arg=node) if value.dep is Dep.ROWS and value.arg is None else value
+
+
+def _rehome(value: Value, node: ast.Call) -> Value:
+    """A hand-made batch that a function returns was picked by the call."""
+    if value.items is not None:
+        return replace(value, items=tuple(_rehome(v, node) for v in value.items))
+    return replace(value, origin=node) if value.origin is not None and value.dep is Dep.GLOBAL else value
+
+
+def enter(
+    ip: Interpreter,
+    ref: FunctionRef,
+    given: dict[int | str, Value],
+    closure: Frame,
+    node: ast.Call | None,
+    caller: Frame | None = None,
+    forward: bool | None = None,
+) -> Value:
+    """Interpret a function's body with these arguments (by position, `self` included, or by name)."""
+    from .interpreter import Frame
+
+    ip.called.add(ref.node)
+    in_forward = forward if forward is not None else bool(caller and caller.forward)
+    loops = caller.loops if caller else ()
+    key = (ref, tuple(sorted(((str(k), v) for k, v in given.items()), key=lambda i: i[0])), in_forward, loops)
+    if key in ip.memo:
+        return ip.memo[key]
+    if (ref.node in ip.running and _recursions(ref.node, caller) > 1) or (caller and caller.depth > MAX_DEPTH):
+        return EMPTY
+    ip.memo[key] = EMPTY
+    frame = Frame(env={}, node=ref.node, outer=closure, caller=caller, call=node, forward=in_forward, loops=loops)
+    frame.self_cell = ref.bound
+    _bind_parameters(ip, ref, given, frame)
+    fresh = ref.node not in ip.running
+    ip.running.add(ref.node)
+    if isinstance(ref.node, ast.Lambda):
+        frame.statement = caller.statement if caller else None
+        frame.returned = expressions.evaluate(ip, ref.node.body, frame)
+    else:
+        ip.block(ref.node.body, frame)
+    if fresh:
+        ip.running.discard(ref.node)
+    result = frame.returned
+    if frame.yielded is not None:
+        result = Value(element=frame.yielded)
+    if result.arg is not None and not result.is_param:
+        result = replace(result, arg=None)
+    ip.memo[key] = result
+    return result
+
+
+def _recursions(node: ast.AST, frame: Frame | None) -> int:
+    count = 0
+    while frame is not None:
+        count += frame.node is node
+        frame = frame.caller
+    return count
+
+
+def _bind_parameters(ip: Interpreter, ref: FunctionRef, given: dict[int | str, Value], frame: Frame) -> None:
+    """Give every parameter its argument or its default."""
+    args = ref.node.args
+    names = [a.arg for a in [*args.posonlyargs, *args.args]]
+    defaults = dict(zip(reversed(names), (d for d in reversed(args.defaults))))
+    defaults |= {a.arg: d for a, d in zip(args.kwonlyargs, args.kw_defaults) if d is not None}
+    if ref.bound is not None:
+        roles = ip.heap[ref.bound].roles
+        given = {0: Value(objs=frozenset({ref.bound}), roles=roles), **given}
+    for index, name in enumerate(names):
+        value = given.get(index, given.get(name))
+        if value is None and name in defaults:
+            value = ip.sites.values.get(defaults[name], EMPTY)
+        frame.env[name] = value if value is not None else EMPTY
+    for kwonly in args.kwonlyargs:
+        value = given.get(kwonly.arg)
+        if value is None and kwonly.arg in defaults:
+            value = ip.sites.values.get(defaults[kwonly.arg], EMPTY)
+        frame.env[kwonly.arg] = value if value is not None else EMPTY
+    if args.vararg is not None:
+        extra = [v for k, v in given.items() if isinstance(k, int) and k >= len(names)]
+        frame.env[args.vararg.arg] = Value(items=tuple(extra))
+    if args.kwarg is not None:
+        known = {*names, *[a.arg for a in args.kwonlyargs]}
+        cell = ip.heap.allocate(ref.node, "kwargs")
+        for key, value in given.items():
+            if isinstance(key, str) and key not in known:
+                ip.heap.store(cell, key, value)
+        frame.env[args.kwarg.arg] = Value(objs=frozenset({cell}))
+
+
+def construct(ip: Interpreter, cls: ast.ClassDef, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
+    """An instance of a class of the program."""
+    cell = ip.heap.allocate(node, cls.name, cls=cls, loops=frame.loops)
+    roles = externals.class_roles(ip, cls)
+    for role in roles:
+        ip.heap.mark(cell, role)
+    taint = join_all(Value(params=v.params) for _, v in arguments.all).params if Role.OPTIMIZER in roles else frozenset()
+    value = Value(objs=frozenset({cell}), roles=frozenset(roles), params=taint)
+    if Role.LOADER in roles:
+        value = replace(value, sources=frozenset({node}))
+    initialise = ip.classes.method(cls, "__init__")
+    if initialise is not None:
+        invoke(ip, FunctionRef(initialise, cell), arguments, node, frame, forward=False)
+    else:
+        externals.initialise_base(ip, cell, arguments, frame)
+        _dataclass_fields(ip, cls, cell, arguments)
+    if Role.OPTIMIZER in roles:
+        externals.own_parameters(ip, node, arguments, frame, "")
+    return value
+
+
+def _dataclass_fields(ip: Interpreter, cls: ast.ClassDef, cell: int, arguments: Arguments) -> None:
+    """Fields of a class without `__init__` (a dataclass, a named tuple) are its arguments."""
+    names = [s.target.id for s in cls.body if isinstance(s, ast.AnnAssign) and isinstance(s.target, ast.Name)]
+    for name, (_, value) in zip(names, arguments.positional):
+        ip.heap.store(cell, name, value)
+    for name, (_, value) in arguments.keywords.items():
+        if name in names:
+            ip.heap.store(cell, name, value)
+
+
+__all__ = ["Arguments", "call", "construct", "enter", "invoke", "join", "sinks"]

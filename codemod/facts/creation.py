@@ -1,0 +1,148 @@
+"""Tensors that are created: with this rank's rows, with the whole batch's, or at random."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from . import operators, sinks
+from .model import Draw
+from .values import GLOBAL, REDUCED, Batch, Dep, Value, tensor, union
+
+if TYPE_CHECKING:
+    from .interpreter import Frame, Interpreter
+
+Operand = tuple[ast.expr, Value]
+
+_FILLED = set("zeros ones full empty zeros_like ones_like full_like empty_like new_zeros new_ones new_full new_empty".split())
+_RANDOM_SIZED = {"rand", "randn", "randint"}
+_RANDOM_LIKE = {"rand_like", "randn_like", "randint_like"}
+_RANDOM_OF_VALUES = {
+    "bernoulli", "multinomial", "normal", "poisson", "dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout",
+    "feature_alpha_dropout", "gumbel_softmax", "rrelu",
+}  # fmt: skip
+_RANDOM_IN_PLACE = {"normal_", "uniform_", "random_", "bernoulli_", "exponential_", "log_normal_", "cauchy_", "geometric_"}
+_RANGES = {"arange", "range", "eye", "linspace"}
+
+
+def is_creation(name: str) -> bool:
+    """Whether a function makes a new tensor or draws random numbers."""
+    every = _FILLED | _RANDOM_SIZED | _RANDOM_LIKE | _RANDOM_OF_VALUES | _RANDOM_IN_PLACE | _RANGES
+    return name in every or name == "randperm"
+
+
+def create(
+    ip: Interpreter, name: str, operands: list[Operand], keywords: dict[str, Operand], node: ast.Call, frame: Frame
+) -> Value:
+    """Value of a creating call."""
+    everything = [*operands, *keywords.values()]
+    values = [v for _, v in everything]
+    if name == "randperm":
+        for operand, value in operands:
+            if value.dep is Dep.ROWS and not frame.forward:
+                sinks.count(ip, operand, frame)
+        return Value(batch=REDUCED, origin=node if frame.loops else None)
+    if name in _RANDOM_OF_VALUES | _RANDOM_IN_PLACE:
+        return _random_of_values(ip, operands, keywords, node, frame)
+    like = next((v for v in values[:1] if v.is_sample), None)
+    if name.endswith("_like"):
+        return _like(ip, name, like, values, node, frame)
+    dim = _batch_dim(operands if not name.startswith("new_") else operands[1:], keywords)
+    sources = union([v.sources for v in values])
+    if dim is not None:
+        return _with_rows(ip, name, dim, sources, node, frame)
+    if name in _RANDOM_SIZED:
+        return Value(batch=GLOBAL, origin=node if frame.loops else None, size0=_first_size(ip, operands, keywords))
+    return Value(batch=GLOBAL, size0=_first_size(ip, operands, keywords) if name in _FILLED else None)
+
+
+def _with_rows(
+    ip: Interpreter, name: str, dim: int, sources: frozenset[ast.AST], node: ast.Call, frame: Frame
+) -> Value:
+    """Created with this rank's rows in its shape."""
+    value = Value(batch=Batch(Dep.SAMPLE, dim=dim), sources=sources)
+    if name in _RANDOM_SIZED:
+        _draw(ip, node, value, frame, dim)
+    if name in _RANGES:
+        return replace(value, origin=node, batch=replace(value.batch, ndim=2 if name == "eye" else 1))
+    return value
+
+
+def _like(
+    ip: Interpreter, name: str, like: Value | None, values: list[Value], node: ast.Call, frame: Frame
+) -> Value:
+    if like is None:
+        origin = node if name in _RANDOM_LIKE and any(v.origin for v in values) else None
+        return Value(batch=GLOBAL, origin=origin, params=union(v.params for v in values))
+    value = tensor(like.batch, like)
+    if name in _RANDOM_LIKE:
+        _draw(ip, node, value, frame, like.batch.dim)
+    return value
+
+
+def _draw(ip: Interpreter, node: ast.Call, value: Value, frame: Frame, dim: int | None) -> None:
+    """A random tensor with a batch dimension is drawn whole and sliced."""
+    if frame.forward or sinks.is_runtime_argument(ip, node):
+        return
+    if dim != 0:
+        ip.sites.report("DST105", node, "A random tensor has its batch dimension not first; it can't be drawn whole.")
+        return
+    ip.sites.keep(ip.sites.draws, node, Draw(node, sinks.of_text(ip, value, frame)))
+
+
+def settle(ip: Interpreter, value: Value) -> None:
+    """A range over this rank's rows is used as values: it must continue over the ranks (`runtime.draw`)."""
+    if value.is_sample and isinstance(value.origin, ast.Call):
+        ip.sites.keep(ip.sites.draws, value.origin, Draw(value.origin))
+
+
+def _random_of_values(
+    ip: Interpreter, operands: list[Operand], keywords: dict[str, Operand], node: ast.Call, frame: Frame
+) -> Value:
+    """Random numbers drawn from per-sample values: outside a forward, drawn from the whole batch."""
+    everything = [*operands, *keywords.values()]
+    if frame.forward or not any(v.is_sample for _, v in everything):
+        values = [v for _, v in everything]
+        origin = node if any(v.origin is not None for v in values) else None
+        if not any(v.is_sample for v in values):
+            return Value(batch=REDUCED, origin=origin)
+        return operators.elementwise(ip, everything, node, frame)
+    for operand, value in everything:
+        if value.is_sample:
+            sinks.gather(ip, operand, value, frame, "DST104")
+    return Value(batch=REDUCED, origin=node)
+
+
+def _sizes(operands: list[Operand], keywords: dict[str, Operand]) -> list[Value]:
+    """Values of the sizes of a shape given as separate ints, a tuple, or a tensor's shape."""
+    given = keywords.get("size")
+    if given is not None:
+        return list(given[1].items) if given[1].items is not None else [given[1]]
+    found: list[Value] = []
+    for _, value in operands:
+        found.extend(value.items if value.items is not None else (value,))
+    return found
+
+
+def _batch_dim(operands: list[Operand], keywords: dict[str, Operand]) -> int | None:
+    """Which dimension of a new shape is this rank's rows, `None` if none is."""
+    tuples = [o for o in operands if o[1].items is not None]
+    for index, value in enumerate(_sizes(tuples or operands, keywords)):
+        if value.dep is Dep.ROWS:
+            return index
+        if value.shape_dim is not None and value.shape_dim >= 0:
+            return index + value.shape_dim
+    return None
+
+
+def _first_size(ip: Interpreter, operands: list[Operand], keywords: dict[str, Operand]) -> str | None:
+    """Source text (or constant) of the first size of a shape."""
+    for node, value in ([keywords["size"]] if "size" in keywords else operands):
+        if isinstance(node, (ast.Tuple, ast.List)):
+            if not node.elts:
+                return None
+            node = node.elts[0]
+            value = ip.sites.values.get(node, value)
+        return repr(value.const) if isinstance(value.const, int) else ip.text(node)
+    return None

@@ -1,0 +1,275 @@
+"""Abstract interpretation: expressions."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from . import attributes, calls, loops, operators, sinks, subscripts
+from .values import (
+    EMPTY,
+    GLOBAL,
+    HOST,
+    REDUCED,
+    SAMPLE,
+    Batch,
+    Dep,
+    FunctionRef,
+    Value,
+    join,
+    join_all,
+    tensor,
+    union,
+)
+
+if TYPE_CHECKING:
+    from .interpreter import Frame, Interpreter
+
+
+def evaluate(ip: Interpreter, node: ast.expr, frame: Frame) -> Value:
+    """Value of an expression, recorded; places already known to need an edit count as edited."""
+    handler = _HANDLERS.get(type(node))
+    value = handler(ip, node, frame) if handler else _children(ip, node, frame)
+    value = _as_edited(ip, node, value)
+    ip.sites.record(node, value)
+    ip.current[node] = value
+    return value
+
+
+def _as_edited(ip: Interpreter, node: ast.expr, value: Value) -> Value:
+    """What the expression will be once the edits that are already decided are made."""
+    if node in ip.sites.counts and value.dep is Dep.ROWS:
+        return tensor(REDUCED)
+    if node in ip.sites.gathers and has_sample(value):
+        return globalised(value)
+    if node in ip.sites.splits and value.dep is Dep.GLOBAL:
+        return sampled(value, node, ip.sites.splits[node].dim)
+    return value
+
+
+def globalised(value: Value) -> Value:
+    """The value after `runtime.gather`: the same structure, nothing of it local."""
+    if value.items is not None:
+        return replace(value, batch=REDUCED, items=tuple(globalised(v) for v in value.items), sources=frozenset())
+    element = globalised(value.element) if value.element is not None else None
+    return replace(value, batch=REDUCED, element=element, sources=frozenset(), opaque=value.opaque)
+
+
+def sampled(value: Value, source: ast.AST, dim: int = 0) -> Value:
+    """The value after `runtime.split`: every tensor in it has this rank's rows."""
+    if value.items is not None:
+        return replace(value, items=tuple(sampled(v, source, dim) for v in value.items), sources=frozenset({source}))
+    batch = Batch(Dep.SAMPLE, dim=dim, ndim=value.batch.ndim)
+    return Value(batch=batch, sources=frozenset({source}), opaque=value.opaque, element=None)
+
+
+def has_sample(value: Value) -> bool:
+    """Whether a value is, or holds, one row per sample."""
+    if value.is_sample:
+        return True
+    if value.items is not None and any(has_sample(v) for v in value.items):
+        return True
+    return value.element is not None and has_sample(value.element)
+
+
+def deep_sources(value: Value) -> frozenset[ast.AST]:
+    """Sources of a value and of what it holds."""
+    inner = [deep_sources(v) for v in value.items or ()]
+    if value.element is not None:
+        inner.append(deep_sources(value.element))
+    return union([value.sources, *inner])
+
+
+def iterate(ip: Interpreter, node: ast.expr, frame: Frame) -> Value:
+    """Value of one element of the iteration over an expression.
+
+    Python loops over the rows of a batch run over the whole batch: what is iterated is gathered first.
+    """
+    value = evaluate(ip, node, frame)
+    if value.is_sample and not value.opaque and value.items is None and value.element is None and not frame.forward:
+        value = sinks.gather(ip, node, value, frame)
+    if value.dep is Dep.ROWS:
+        value = sinks.as_global(ip, node, value, frame)
+    return loops.element(ip, value, frame)
+
+
+def _children(ip: Interpreter, node: ast.AST, frame: Frame) -> Value:
+    """An expression without meaning of its own: its parts are evaluated, the result is a host value."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.expr):
+            evaluate(ip, child, frame)
+    return HOST
+
+
+def _constant(ip: Interpreter, node: ast.Constant, frame: Frame) -> Value:
+    numeric = isinstance(node.value, (int, float, complex, bool))
+    return Value(batch=GLOBAL if numeric else Batch(), const=node.value)
+
+
+def _name(ip: Interpreter, node: ast.Name, frame: Frame) -> Value:
+    value = ip.lookup(node.id, frame)
+    if value is None:
+        qualified = ip.names.qualified(node)
+        return Value(ref=qualified) if qualified else EMPTY
+    if value.dep is Dep.PENDING and not frame.forward and not sinks.is_runtime_argument(ip, node):
+        return sinks.arrive(ip, node, value, frame)
+    return value
+
+
+def _lambda(ip: Interpreter, node: ast.Lambda, frame: Frame) -> Value:
+    ip.closures[node] = frame
+    return Value(defs=frozenset({FunctionRef(node)}))
+
+
+def _tuple(ip: Interpreter, node: ast.Tuple | ast.List, frame: Frame) -> Value:
+    values = [evaluate(ip, item, frame) for item in node.elts]
+    starred = any(isinstance(item, ast.Starred) for item in node.elts)
+    taint = union(v.params for v in values)
+    if isinstance(node, ast.Tuple) and not starred:
+        return Value(items=tuple(values), params=taint)
+    cell = ip.heap.allocate(node, loops=frame.loops)
+    for value in values:
+        ip.heap.add(cell, value)
+    if starred or isinstance(node, ast.List) and not values:
+        return Value(objs=frozenset({cell}), params=taint)
+    return Value(objs=frozenset({cell}), items=tuple(values), params=taint)
+
+
+def _starred(ip: Interpreter, node: ast.Starred, frame: Frame) -> Value:
+    value = evaluate(ip, node.value, frame)
+    return replace(loops.element(ip, value, frame), params=value.params)
+
+
+def _set(ip: Interpreter, node: ast.Set, frame: Frame) -> Value:
+    values = [evaluate(ip, item, frame) for item in node.elts]
+    return Value(element=join_all(values), params=union(v.params for v in values))
+
+
+def _dict(ip: Interpreter, node: ast.Dict, frame: Frame) -> Value:
+    cell = ip.heap.allocate(node, loops=frame.loops)
+    taint: frozenset[int] = frozenset()
+    for key, item in zip(node.keys, node.values):
+        value = evaluate(ip, item, frame)
+        taint |= value.params
+        name = evaluate(ip, key, frame).const if key is not None else None
+        if isinstance(name, str):
+            ip.heap.store(cell, name, value)
+        elif key is None:
+            for source in value.objs:
+                for attr, held in ip.heap[source].attrs.items():
+                    ip.heap.store(cell, attr, held)
+        ip.heap.add(cell, value)
+    return Value(objs=frozenset({cell}), params=taint)
+
+
+def _comprehension(ip: Interpreter, node: ast.ListComp | ast.SetComp | ast.GeneratorExp, frame: Frame) -> Value:
+    value = _in_comprehension(ip, node.generators, frame, lambda: evaluate(ip, node.elt, frame))
+    taint = union([value.params, *[ip.sites.values.get(g.iter, EMPTY).params for g in node.generators]])
+    if isinstance(node, ast.ListComp):
+        cell = ip.heap.allocate(node, loops=frame.loops)
+        ip.heap.add(cell, value)
+        return Value(objs=frozenset({cell}), element=value, params=taint)
+    return Value(element=value, params=taint)
+
+
+def _dictcomp(ip: Interpreter, node: ast.DictComp, frame: Frame) -> Value:
+    def body() -> Value:
+        evaluate(ip, node.key, frame)
+        return evaluate(ip, node.value, frame)
+
+    value = _in_comprehension(ip, node.generators, frame, body)
+    cell = ip.heap.allocate(node, loops=frame.loops)
+    ip.heap.add(cell, value)
+    return Value(objs=frozenset({cell}), params=value.params)
+
+
+def _in_comprehension(
+    ip: Interpreter, generators: list[ast.comprehension], frame: Frame, body: Callable[[], Value]
+) -> Value:
+    from . import stores  # stores evaluates targets through this module
+
+    saved, saved_loops = dict(frame.env), frame.loops
+    for generator in generators:
+        element = iterate(ip, generator.iter, frame)
+        frame.loops = (*frame.loops, generator)
+        stores.store(ip, generator.target, element, frame.statement, frame)
+        for test in generator.ifs:
+            evaluate(ip, test, frame)
+    value = body()
+    frame.env, frame.loops = saved, saved_loops
+    return value
+
+
+def _ifexp(ip: Interpreter, node: ast.IfExp, frame: Frame) -> Value:
+    evaluate(ip, node.test, frame)
+    return join(evaluate(ip, node.body, frame), evaluate(ip, node.orelse, frame))
+
+
+def _boolop(ip: Interpreter, node: ast.BoolOp, frame: Frame) -> Value:
+    return join_all(evaluate(ip, item, frame) for item in node.values)
+
+
+def _namedexpr(ip: Interpreter, node: ast.NamedExpr, frame: Frame) -> Value:
+    value = evaluate(ip, node.value, frame)
+    ip.bind(node.target.id, value, frame)
+    return value
+
+
+def _joinedstr(ip: Interpreter, node: ast.JoinedStr, frame: Frame) -> Value:
+    for part in node.values:
+        if isinstance(part, ast.FormattedValue):
+            value = evaluate(ip, part.value, frame)
+            sinks.as_global(ip, part.value, value, frame)
+            if part.format_spec is not None:
+                evaluate(ip, part.format_spec, frame)
+    return EMPTY
+
+
+def _yield(ip: Interpreter, node: ast.Yield, frame: Frame) -> Value:
+    value = evaluate(ip, node.value, frame) if node.value is not None else EMPTY
+    frame.yielded = join(frame.yielded or EMPTY, value)
+    return HOST
+
+
+def _yieldfrom(ip: Interpreter, node: ast.YieldFrom, frame: Frame) -> Value:
+    value = loops.element(ip, evaluate(ip, node.value, frame), frame)
+    frame.yielded = join(frame.yielded or EMPTY, value)
+    return HOST
+
+
+def _await(ip: Interpreter, node: ast.Await, frame: Frame) -> Value:
+    return evaluate(ip, node.value, frame)
+
+
+# The modules below import this one: their names are looked up when they are called.
+_HANDLERS: dict[type[ast.expr], Callable[..., Value]] = {
+    ast.Constant: _constant,
+    ast.Name: _name,
+    ast.Lambda: _lambda,
+    ast.Tuple: _tuple,
+    ast.List: _tuple,
+    ast.Starred: _starred,
+    ast.Set: _set,
+    ast.Dict: _dict,
+    ast.ListComp: _comprehension,
+    ast.SetComp: _comprehension,
+    ast.GeneratorExp: _comprehension,
+    ast.DictComp: _dictcomp,
+    ast.IfExp: _ifexp,
+    ast.BoolOp: _boolop,
+    ast.NamedExpr: _namedexpr,
+    ast.JoinedStr: _joinedstr,
+    ast.Yield: _yield,
+    ast.YieldFrom: _yieldfrom,
+    ast.Await: _await,
+    ast.Attribute: lambda ip, node, frame: attributes.attribute(ip, node, frame),
+    ast.Subscript: lambda ip, node, frame: subscripts.subscript(ip, node, frame),
+    ast.Call: lambda ip, node, frame: calls.call(ip, node, frame),
+    ast.BinOp: lambda ip, node, frame: operators.binary(ip, node, frame),
+    ast.UnaryOp: lambda ip, node, frame: operators.unary(ip, node, frame),
+    ast.Compare: lambda ip, node, frame: operators.compare(ip, node, frame),
+}
+
+__all__ = ["SAMPLE", "deep_sources", "evaluate", "globalised", "has_sample", "iterate", "sampled"]

@@ -1,0 +1,299 @@
+"""Calls of what lies outside the program: constructors of torch, its functions, the runtime, foreign code."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from . import attributes, losses, runtimecalls, sinks, tensors
+from .made import MadeOptimizer
+from .torchnames import TORCH_SPACES
+from .values import EMPTY, GLOBAL, HOST, Batch, Dep, Role, Value, join_all, union
+
+if TYPE_CHECKING:
+    from .calls import Arguments
+    from .interpreter import Frame, Interpreter
+
+_SCHEDULERS = ("torch.optim.lr_scheduler.", "torch.optim.swa_utils.SWALR", "transformers.get_")
+_LIBRARY_MODELS = ("torchvision.models.", "timm.", "transformers.", "torch.hub.load", "torch_geometric.nn.", "segmentation_models_pytorch.")
+_PASS_THROUGH = {
+    "torch.compile", "torch.jit.script", "torch.nn.DataParallel", "torch.nn.parallel.DataParallel", "copy.copy",
+    "itertools.islice", "itertools.cycle", "tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "rich.progress.track",
+    "torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.autograd.Variable", "functools.partial",
+    "torch.utils.data.dataloader.default_collate", "copy.deepcopy", "torch.nn.utils.parametrizations.weight_norm",
+    "torch.nn.utils.spectral_norm", "torch.nn.utils.weight_norm", "torch.nn.utils.parametrizations.spectral_norm",
+}  # fmt: skip
+_CLIPS = {"torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_", "torch.nn.utils.clip_grad_norm",
+          "torch.nn.utils.clip_grad.clip_grad_norm_", "torch.nn.utils.clip_grad.clip_grad_value_"}  # fmt: skip
+_SEQUENCE_PACKS = {"pack_padded_sequence", "pad_packed_sequence", "pack_sequence"}
+
+
+def class_roles(ip: Interpreter, cls: ast.ClassDef) -> set[Role]:
+    """Roles of the instances of a class of the program."""
+    roles = set()
+    if ip.classes.is_module(cls):
+        roles.add(Role.MODEL)
+    if ip.classes.is_loader(cls):
+        roles.add(Role.LOADER)
+    elif ip.classes.is_dataset(cls):
+        roles.add(Role.DATASET)
+    if ip.classes.is_optimizer(cls):
+        roles.add(Role.OPTIMIZER)
+    return roles
+
+
+def initialise_base(ip: Interpreter, cell: int, arguments: Arguments, frame: Frame) -> None:
+    """What an external base class's constructor keeps: a loader its dataset."""
+    if Role.LOADER in ip.heap[cell].roles:
+        ip.heap.store(cell, "dataset", arguments.get(0, "dataset"))
+        if "collate_fn" in arguments.keywords:
+            ip.heap.store(cell, "collate_fn", arguments.keywords["collate_fn"][1])
+
+
+def call(ip: Interpreter, ref: str, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
+    """Value of a call of a dotted name."""
+    if ref.startswith("distify.runtime."):
+        return runtimecalls.call(ip, ref[16:], arguments, node, frame)
+    if ref in _PASS_THROUGH:
+        return _pass_through(ip, ref, arguments, node, frame)
+    if ref in _CLIPS:
+        ip.made.clips[node] = None
+        return HOST
+    if ref in ("itertools.chain", "itertools.product", "itertools.chain.from_iterable"):
+        return Value(element=join_all(v.element or EMPTY for _, v in arguments.all),
+                     params=union(v.params for _, v in arguments.all))  # fmt: skip
+    if ref in ("torch.autograd.backward",):
+        return runtimecalls.backward(ip, arguments.get(0, "tensors"), arguments.positional[:1], node, frame)
+    if ref == "torch.utils.checkpoint.checkpoint":
+        return _checkpoint(ip, arguments, node, frame)
+    made = _construct(ip, ref, arguments, node, frame)
+    if made is not None:
+        return made
+    if ref.startswith("torch.autograd.grad"):
+        return Value(element=tensors.operators.elementwise(ip, arguments.positional[1:2], node, frame))
+    if _is_torch_function(ref):
+        name = ref.rsplit(".", 1)[-1]
+        if name in _SEQUENCE_PACKS:
+            return _packed(name, arguments)
+        return tensors.apply(ip, name, arguments.positional, arguments.keywords, node, frame)
+    return unknown(ip, arguments, node, frame, ref)
+
+
+def _is_torch_function(ref: str) -> bool:
+    if ref.startswith(TORCH_SPACES):
+        return True
+    space, _, name = ref.rpartition(".")
+    if ref.startswith("torch.nn.utils.rnn."):
+        return True
+    return space == "torch" and name[:1].islower() and name not in ("load", "save", "device", "no_grad", "manual_seed")
+
+
+def _packed(name: str, arguments: Arguments) -> Value:
+    value = arguments.get(0, "input")
+    first = replace(value, opaque=False)
+    return Value(items=(first, HOST), sources=value.sources) if name == "pad_packed_sequence" else first
+
+
+def _pass_through(ip: Interpreter, ref: str, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
+    """Wrappers that keep what they are given; a deep copy of a model is another model, owned by no optimizer."""
+    value = arguments.get(0, "iterable")
+    if not arguments.positional and arguments.keywords:
+        value = next(iter(arguments.keywords.values()))[1]
+    if ref == "copy.deepcopy" and value.has(Role.MODEL):
+        cells = []
+        for original in value.objs:
+            held = ip.heap[original]
+            cell = ip.heap.allocate(node, f"copy{original}", cls=held.cls, ref=held.ref, loops=frame.loops)
+            ip.heap.mark(cell, Role.MODEL)
+            for name, kept in held.attrs.items():
+                ip.heap.store(cell, name, kept)
+            cells.append(cell)
+        return Value(objs=frozenset(cells), roles=value.roles)
+    return value
+
+
+def _checkpoint(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
+    from . import calls
+
+    function = arguments.get(0, "function")
+    given: dict[int | str, Value] = {}
+    results = []
+    for ref in function.defs:
+        shift = 1 if ref.bound is not None else 0
+        given = {i + shift: v for i, (_, v) in enumerate(arguments.positional[1:])}
+        results.append(calls.enter(ip, ref, given, ip.closures.get(ref.node, ip.module), node, frame))
+    if results:
+        return join_all(results)
+    return tensors.operators.elementwise(ip, arguments.positional[1:], node, frame)
+
+
+def _construct(ip: Interpreter, ref: str, arguments: Arguments, node: ast.Call, frame: Frame) -> Value | None:
+    """Objects of torch and of known libraries, `None` if the name makes none."""
+    last = ref.rsplit(".", 1)[-1]
+    if ref.startswith(_SCHEDULERS) and (last[:1].isupper() or last.startswith("get_")):
+        ip.made.schedulers[node] = None
+        return _object(ip, ref, node, frame, Role.SCHEDULER)
+    if ref.startswith("torch.optim.") and (last[:1].isupper() or last == "<dynamic>"):
+        value = _object(ip, ref, node, frame, Role.OPTIMIZER)
+        own_parameters(ip, node, arguments, frame, ref)
+        return replace(value, params=union(v.params for _, v in arguments.all))
+    if ref.startswith("torch.utils.data."):
+        return _data(ip, ref, last, arguments, node, frame)
+    if ref.startswith("torch.nn.") and last[:1].isupper() and not ref.startswith("torch.nn.init."):
+        return _module(ip, ref, last, arguments, node, frame)
+    if ref.startswith(_LIBRARY_MODELS) and not _is_loss_or_data(ref):
+        return _object(ip, ref, node, frame, Role.MODEL)
+    if last == "GradScaler" and ref.startswith("torch."):
+        return _object(ip, ref, node, frame, Role.SCALER)
+    if last == "SummaryWriter":
+        return _object(ip, ref, node, frame, Role.WRITER)
+    if ref == "torch.device":
+        return Value(batch=GLOBAL, roles=frozenset({Role.DEVICE}))
+    if ref.startswith(("torchvision.datasets.", "datasets.load_dataset", "torchaudio.datasets.")):
+        value = _object(ip, ref, node, frame, Role.DATASET)
+        for cell in value.objs:
+            ip.heap.add(cell, Value(items=(HOST, HOST)) if ref.startswith("torchvision") else EMPTY)
+        return value
+    return None
+
+
+def _is_loss_or_data(ref: str) -> bool:
+    last = ref.rsplit(".", 1)[-1]
+    return ref.startswith("transformers.") and ("Tokenizer" in ref or "Config" in last or last.startswith("set_"))
+
+
+def _object(ip: Interpreter, ref: str, node: ast.Call, frame: Frame, role: Role) -> Value:
+    cell = ip.heap.allocate(node, "object", ref=ref, loops=frame.loops)
+    ip.heap.mark(cell, role)
+    return Value(objs=frozenset({cell}), roles=frozenset({role}))
+
+
+def _data(ip: Interpreter, ref: str, last: str, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
+    """Datasets, samplers and loaders of torch.utils.data."""
+    if last == "DataLoader":
+        value = _object(ip, ref, node, frame, Role.LOADER)
+        ip.made.loaders[node] = None
+        (cell,) = value.objs
+        ip.heap.store(cell, "dataset", arguments.get(0, "dataset"))
+        ip.heap.store(cell, "collate_fn", arguments.get(6, "collate_fn"))
+        _remember_batch_size(ip, arguments, node)
+        return replace(value, sources=frozenset({node}))
+    if last == "random_split":
+        dataset = arguments.get(0, "dataset")
+        cell = ip.heap.allocate(node, "part", ref="torch.utils.data.Subset")
+        ip.heap.store(cell, "dataset", dataset)
+        return Value(element=Value(objs=frozenset({cell}), roles=frozenset({Role.DATASET})))
+    role = Role.SAMPLER if last.endswith("Sampler") else Role.DATASET
+    value = _object(ip, ref, node, frame, role)
+    (cell,) = value.objs
+    if last == "TensorDataset":
+        known = not arguments.unpacked
+        count = len(arguments.positional)
+        ip.heap.store(cell, "count", Value(const=count) if known else EMPTY)
+    elif last in ("Subset", "ConcatDataset"):
+        ip.heap.store(cell, "dataset", arguments.get(0, "dataset"))
+    return value
+
+
+def _remember_batch_size(ip: Interpreter, arguments: Arguments, node: ast.Call) -> None:
+    """The batch size of a loader as source text (or constant), to recognise tensors created with it."""
+    given = arguments.keywords.get("batch_size") or (
+        arguments.positional[1] if len(arguments.positional) > 1 else None
+    )
+    if given is not None:
+        expression, value = given
+        ip.batch_sizes[node] = repr(value.const) if isinstance(value.const, int) else ip.text(expression)
+
+
+def _module(ip: Interpreter, ref: str, last: str, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
+    """A layer, a loss, or a container of modules."""
+    from . import stores
+
+    role = Role.CRITERION if losses.module_loss(ref) else Role.MODEL
+    value = _object(ip, ref, node, frame, role)
+    (cell,) = value.objs
+    for _, held in arguments.all:
+        if held.objs and (held.has(Role.MODEL) or held.element is not None or held.items is not None):
+            stores.adopt(ip, cell, held)
+            members = held.items or ((held.element,) if held.element is not None else (held,))
+            for member in members:
+                ip.heap.add(cell, member)
+    return value
+
+
+def own_parameters(ip: Interpreter, node: ast.Call, arguments: Arguments, frame: Frame, ref: str) -> None:
+    """An optimizer is built over these parameters: their models are prepared, with it, where it gets its name."""
+    cells = union(v.params for _, v in arguments.all)
+    for _, value in arguments.all:
+        cells |= union(ip.heap[c].element.params for c in value.objs)
+        cells |= union(h.params for c in value.objs for h in ip.heap[c].attrs.values())
+    ip.sites.own(cells)
+    current: Frame | None = frame
+    while current is not None and current.caller is not None and isinstance(current.statement, ast.Return):
+        current = current.caller
+    where = current or frame
+    statement = where.statement
+    if statement is None:
+        return
+    text = _target(ip, statement)
+    models = tuple(sorted({t for t in (name_of(ip, cell, where) for cell in cells) if t is not None}))
+    known = ip.made.optimizers.get(node)
+    if known is not None:
+        cells |= known.cells
+        models = tuple(sorted({*models, *known.models}))
+    ip.made.optimizers[node] = MadeOptimizer(node, statement, text, models, cells, ref)
+
+
+def _target(ip: Interpreter, statement: ast.stmt) -> str | None:
+    """Source text of the single name or attribute that a statement assigns."""
+    if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], (ast.Name, ast.Attribute)):
+        return ip.text(statement.targets[0])
+    if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, (ast.Name, ast.Attribute)):
+        return ip.text(statement.target)
+    return None
+
+
+def name_of(ip: Interpreter, cell: int, frame: Frame) -> str | None:
+    """How a function can name an object: a variable, an attribute of `self`, `self`."""
+    current: Frame | None = frame
+    while current is not None:
+        for name, value in current.env.items():
+            if cell in value.objs and (value.has(Role.MODEL) or Role.MODEL in ip.heap[cell].roles) and value.items is None:
+                if current.self_cell == cell and name != _self_name(current):
+                    continue
+                return name
+        own = current.self_cell
+        if own is not None:
+            for name, value in ip.heap[own].attrs.items():
+                if cell in value.objs and value.items is None:
+                    return f"{_self_name(current)}.{name}"
+        current = current.outer
+    for name, value in ip.module.env.items():
+        if cell in value.objs and value.items is None:
+            return name
+    return None
+
+
+def _self_name(frame: Frame) -> str:
+    args = getattr(frame.node, "args", None)
+    return args.args[0].arg if args is not None and args.args else "self"
+
+
+def unknown(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame, ref: str = "") -> Value:
+    """Foreign code: what it is given is made global first, so that what it gives is global."""
+    taint = union(v.params for _, v in arguments.all)
+    for operand, value in arguments.all:
+        if value.dep > Dep.GLOBAL or tensors._touches(value):
+            sinks.as_global(ip, operand, value, frame)
+    if ref and (ref.rsplit(".", 1)[-1][:1].isupper() or taint):
+        cell = ip.heap.allocate(node, "object", ref=ref, loops=frame.loops)
+        return Value(batch=GLOBAL, objs=frozenset({cell}), params=taint)
+    data = any(v.batch.data for _, v in arguments.all)
+    wrapped = arguments.positional[0][1] if arguments.positional else EMPTY
+    if wrapped.has(Role.LOADER):
+        return wrapped
+    return Value(batch=Batch(Dep.GLOBAL, data=data), params=taint)
+
+
+__all__ = ["attributes", "call", "class_roles", "initialise_base", "name_of", "own_parameters", "unknown"]

@@ -1,0 +1,143 @@
+"""Objects of the abstract interpretation: one cell for each place that creates one."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+
+from .values import EMPTY, FunctionRef, Role, Value, cut, join
+
+
+@dataclass
+class Cell:
+    """An object made at one place of the program (a list, a dict, an instance, an external object).
+
+    Attributes:
+        node: the expression that makes it.
+        cls: its class, where that is part of the program.
+        ref: dotted name of the external class or function that made it.
+        attrs: joined values of its attributes and of literal string keys.
+        element: joined value of its elements.
+        loops: loop statements that were running where it was made.
+        roles: roles found out by how it is used.
+        root: the model that it is a part of.
+    """
+
+    node: ast.AST
+    cls: ast.ClassDef | None = None
+    ref: str | None = None
+    attrs: dict[str, Value] = field(default_factory=dict)
+    element: Value = EMPTY
+    loops: tuple[ast.AST, ...] = ()
+    roles: frozenset[Role] = frozenset()
+    root: int | None = None
+
+
+class Heap:
+    """All cells; stores are weak updates (joins), so that repeated passes reach a fixed point."""
+
+    def __init__(self) -> None:
+        self.cells: list[Cell] = []
+        self._by_key: dict[tuple[ast.AST, str], int] = {}
+        self.changed = False
+
+    def allocate(
+        self,
+        node: ast.AST,
+        kind: str = "",
+        *,
+        cls: ast.ClassDef | None = None,
+        ref: str | None = None,
+        loops: tuple[ast.AST, ...] = (),
+    ) -> int:
+        """The cell of one creating expression (the same one at every evaluation)."""
+        key = (node, kind)
+        if key not in self._by_key:
+            self._by_key[key] = len(self.cells)
+            self.cells.append(Cell(node, cls=cls, ref=ref, loops=loops))
+            self.changed = True
+        return self._by_key[key]
+
+    def kind(self, cell: Cell) -> str:
+        """The kind under which a cell was allocated."""
+        return next(kind for (node, kind), i in self._by_key.items() if self.cells[i] is cell)
+
+    def __getitem__(self, index: int) -> Cell:
+        return self.cells[index]
+
+    def store(self, index: int, name: str, value: Value) -> None:
+        """Join a value into an attribute."""
+        cell = self.cells[index]
+        old = cell.attrs.get(name, EMPTY)
+        new = cut(join(old, value))
+        if new != old or name not in cell.attrs:
+            cell.attrs[name] = new
+            self.changed = True
+
+    def add(self, index: int, value: Value) -> None:
+        """Join a value into the elements."""
+        cell = self.cells[index]
+        new = cut(join(cell.element, value))
+        if new != cell.element:
+            cell.element = new
+            self.changed = True
+
+    def mark(self, index: int, role: Role) -> None:
+        """Give a cell a role that its use shows."""
+        cell = self.cells[index]
+        if role not in cell.roles:
+            cell.roles |= {role}
+            self.changed = True
+
+
+class Classes:
+    """Classes of the program: their methods through the bases that are part of it, and what they descend from."""
+
+    def __init__(self) -> None:
+        self._bases: dict[ast.ClassDef, list[ast.ClassDef | str]] = {}
+
+    def define(self, node: ast.ClassDef, bases: list[ast.ClassDef | str]) -> None:
+        """Record a class with its resolved bases (program classes, or dotted names)."""
+        self._bases[node] = bases
+
+    def lineage(self, node: ast.ClassDef) -> list[ast.ClassDef | str]:
+        """The class and all its bases, nearest first."""
+        seen: list[ast.ClassDef | str] = [node]
+        for item in seen:
+            if isinstance(item, ast.ClassDef):
+                seen.extend(base for base in self._bases.get(item, []) if base not in seen)
+        return seen
+
+    def descends(self, node: ast.ClassDef, *prefixes: str) -> bool:
+        """Whether any external base has one of the dotted prefixes."""
+        return any(isinstance(item, str) and item.startswith(prefixes) for item in self.lineage(node))
+
+    def method(self, node: ast.ClassDef, name: str) -> ast.FunctionDef | None:
+        """The function that a method name resolves to, `None` if it is external or missing."""
+        for item in self.lineage(node):
+            if isinstance(item, ast.ClassDef):
+                for statement in item.body:
+                    if isinstance(statement, ast.FunctionDef) and statement.name == name:
+                        return statement
+        return None
+
+    def is_module(self, node: ast.ClassDef) -> bool:
+        """Whether instances are `nn.Module`s."""
+        return self.descends(node, "torch.nn.", "pytorch_lightning.", "lightning.", "transformers.", "torchvision.models")
+
+    def is_dataset(self, node: ast.ClassDef) -> bool:
+        """Whether instances are datasets."""
+        return self.descends(node, "torch.utils.data.", "torchvision.datasets") and not self.is_loader(node)
+
+    def is_loader(self, node: ast.ClassDef) -> bool:
+        """Whether instances are data loaders."""
+        return self.descends(node, "torch.utils.data.DataLoader", "torch.utils.data.dataloader.DataLoader")
+
+    def is_optimizer(self, node: ast.ClassDef) -> bool:
+        """Whether instances are optimizers."""
+        return self.descends(node, "torch.optim.") and not self.descends(node, "torch.optim.lr_scheduler")
+
+
+def function_name(ref: FunctionRef) -> str:
+    """Name of a function for messages."""
+    return getattr(ref.node, "name", "<lambda>")

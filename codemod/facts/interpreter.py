@@ -1,0 +1,318 @@
+"""Abstract interpretation of a program: statements.
+
+Functions of the program are interpreted at each call with the values they are called with (remembered by argument
+values); loops until nothing changes; branches are joined. Nothing of the program is ever run.
+"""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+
+from . import calls, expressions, stores
+from .heap import Classes, Heap
+from .made import Made
+from .names import Names
+from .sites import Sites
+from .values import EMPTY, HOST, FunctionRef, Role, Value, join, join_all
+
+MAX_DEPTH = 24
+LOOP_ROUNDS = 3
+
+Loop = ast.For | ast.AsyncFor | ast.While
+
+
+@dataclass
+class Frame:
+    """One running function (or the module).
+
+    Attributes:
+        env: values of local names.
+        node: the function, `None` for the module.
+        outer: frame that the function was defined in.
+        caller: frame that called it, and the call.
+        forward: inside the forward of a prepared model.
+        loops: running loop statements, callers' included, outermost first.
+        sources: for each running loop over batches: the loop and the sources of its element.
+        statement: the statement that runs.
+        self_cell: the object whose method it is.
+    """
+
+    env: dict[str, Value]
+    node: ast.AST | None = None
+    outer: Frame | None = None
+    caller: Frame | None = None
+    call: ast.Call | None = None
+    forward: bool = False
+    loops: tuple[ast.AST, ...] = ()
+    statement: ast.stmt | None = None
+    self_cell: int | None = None
+    returned: Value = EMPTY
+    yielded: Value | None = None
+    global_names: set[str] = field(default_factory=set)
+    nonlocal_names: set[str] = field(default_factory=set)
+
+    @property
+    def depth(self) -> int:
+        """Length of the call chain."""
+        frame, count = self.caller, 0
+        while frame is not None:
+            frame, count = frame.caller, count + 1
+        return count
+
+
+class Interpreter:
+    """State of the interpretation of one file.
+
+    Args:
+        tree: the module.
+        source: its text.
+        parents: child node -> parent node.
+        names: resolver of its names.
+    """
+
+    def __init__(self, tree: ast.Module, source: str, parents: dict[ast.AST, ast.AST], names: Names) -> None:
+        self.tree = tree
+        self.source = source
+        self.parents = parents
+        self.names = names
+        self.heap = Heap()
+        self.classes = Classes()
+        self.sites = Sites()
+        self.assume_feeds = True
+        self.memo: dict[tuple[FunctionRef, tuple[tuple[str, Value], ...], bool, tuple[ast.AST, ...]], Value] = {}
+        self.running: set[ast.AST] = set()
+        self.called: set[ast.AST] = set()
+        self.closures: dict[ast.AST, Frame] = {}
+        self.module = Frame(env={})
+        self.loop_sources: dict[ast.AST, set[ast.AST]] = {}
+        self.batch_sizes: dict[ast.AST, str] = {}
+        self.loads: dict[ast.expr, ast.expr] = {}
+        self.current: dict[ast.AST, Value] = {}
+        self.receivers: dict[ast.AST, Value] = {}
+        self.uses_minus_100 = "-100" in source
+        self.made = Made()
+
+    def text(self, node: ast.AST) -> str:
+        """Source text of a node."""
+        return ast.get_source_segment(self.source, node) or ast.unparse(node)
+
+    def run(self) -> None:
+        """One pass over the program: the module, then every function that nothing called."""
+        self.memo.clear()
+        self.called.clear()
+        self.module = Frame(env=dict(self.module.env))
+        self.block(self.tree.body, self.module)
+        for node in ast.walk(self.tree):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node not in self.called:
+                self._run_uncalled(node)
+
+    def _run_uncalled(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        """Interpret a function that no call reaches, its parameters unknown."""
+        parent = self.parents.get(node)
+        bound = None
+        if isinstance(parent, ast.ClassDef) and node.args.args:
+            bound = self.heap.allocate(parent, "unmade", cls=parent)
+            if self.classes.is_module(parent):
+                self.heap.mark(bound, Role.MODEL)
+        closure = self.closures.get(node, self.module)
+        calls.enter(self, FunctionRef(node, bound), {}, closure, None)
+
+    # ---- statements -------------------------------------------------------------------------------------------------
+
+    def block(self, statements: list[ast.stmt], frame: Frame) -> bool:
+        """Interpret statements in order; return whether control surely leaves the block."""
+        for statement in statements:
+            frame.statement = statement
+            if self.statement(statement, frame):
+                return True
+        return False
+
+    def statement(self, node: ast.stmt, frame: Frame) -> bool:
+        """Interpret one statement; return whether control surely leaves the block."""
+        handler = getattr(self, f"_{type(node).__name__.lower()}", None)
+        if handler is not None:
+            return bool(handler(node, frame))
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.expr):
+                expressions.evaluate(self, child, frame)
+        return isinstance(node, (ast.Raise, ast.Break, ast.Continue))
+
+    def _import(self, node: ast.Import, frame: Frame) -> None:
+        for alias in node.names:
+            name = alias.asname or alias.name.split(".")[0]
+            self.bind(name, Value(ref=alias.name if alias.asname else name), frame)
+
+    def _importfrom(self, node: ast.ImportFrom, frame: Frame) -> None:
+        module = "." * node.level + (node.module or "")
+        for alias in node.names:
+            if alias.name != "*":
+                separator = "" if module.endswith(".") else "."
+                self.bind(alias.asname or alias.name, Value(ref=f"{module}{separator}{alias.name}"), frame)
+
+    def _functiondef(self, node: ast.FunctionDef, frame: Frame) -> None:
+        for default in [*node.args.defaults, *[d for d in node.args.kw_defaults if d is not None]]:
+            expressions.evaluate(self, default, frame)
+        for decorator in node.decorator_list:
+            expressions.evaluate(self, decorator, frame)
+        self.closures[node] = frame
+        self.bind(node.name, Value(defs=frozenset({FunctionRef(node)})), frame)
+
+    _asyncfunctiondef = _functiondef
+
+    def _classdef(self, node: ast.ClassDef, frame: Frame) -> None:
+        bases: list[ast.ClassDef | str] = []
+        for base in node.bases:
+            value = expressions.evaluate(self, base, frame)
+            bases.extend(value.classes)
+            if value.ref:
+                bases.append(value.ref)
+        self.classes.define(node, bases)
+        self.bind(node.name, Value(classes=frozenset({node})), frame)
+        inner = Frame(env={}, node=node, outer=frame, caller=frame.caller, loops=frame.loops)
+        for statement in node.body:
+            inner.statement = statement
+            if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                self.closures[statement] = frame
+            else:
+                self.statement(statement, inner)
+        cell = self.heap.allocate(node, "class", cls=node)
+        for name, value in inner.env.items():
+            self.heap.store(cell, name, value)
+
+    def _assign(self, node: ast.Assign, frame: Frame) -> None:
+        value = expressions.evaluate(self, node.value, frame)
+        for target in node.targets:
+            stores.store(self, target, value, node, frame)
+
+    def _annassign(self, node: ast.AnnAssign, frame: Frame) -> None:
+        if node.value is not None:
+            value = expressions.evaluate(self, node.value, frame)
+            stores.store(self, node.target, value, node, frame)
+
+    def _augassign(self, node: ast.AugAssign, frame: Frame) -> None:
+        stores.augment(self, node, frame)
+
+    def _return(self, node: ast.Return, frame: Frame) -> bool:
+        if node.value is not None:
+            frame.returned = join(frame.returned, expressions.evaluate(self, node.value, frame))
+        return True
+
+    def _global(self, node: ast.Global, frame: Frame) -> None:
+        frame.global_names.update(node.names)
+
+    def _nonlocal(self, node: ast.Nonlocal, frame: Frame) -> None:
+        frame.nonlocal_names.update(node.names)
+
+    def _if(self, node: ast.If, frame: Frame) -> bool:
+        expressions.evaluate(self, node.test, frame)
+        return self._branches([node.body, node.orelse], frame)
+
+    def _branches(self, bodies: list[list[ast.stmt]], frame: Frame) -> bool:
+        """Interpret alternatives from the same environment and join those that go on."""
+        start, going = frame.env, []
+        for body in bodies:
+            frame.env = dict(start)
+            if not self.block(body, frame):
+                going.append(frame.env)
+        frame.env = join_env(going) if going else start
+        return not going
+
+    def _match(self, node: ast.Match, frame: Frame) -> None:
+        subject = expressions.evaluate(self, node.subject, frame)
+        for case in node.cases:
+            for part in ast.walk(case.pattern):
+                name = getattr(part, "name", None)
+                if isinstance(name, str):
+                    self.bind(name, subject, frame)
+        self._branches([case.body for case in node.cases] + [[]], frame)
+
+    def _for(self, node: ast.For, frame: Frame) -> None:
+        element = expressions.iterate(self, node.iter, frame)
+        self._loop(node, frame, element)
+
+    _asyncfor = _for
+
+    def _while(self, node: ast.While, frame: Frame) -> None:
+        expressions.evaluate(self, node.test, frame)
+        self._loop(node, frame, None)
+
+    def _loop(self, node: Loop, frame: Frame, element: Value | None) -> None:
+        """Interpret a loop body until its environment is stable."""
+        outer_loops = frame.loops
+        frame.loops = (*outer_loops, node)
+        for _ in range(LOOP_ROUNDS):
+            before = dict(frame.env)
+            if element is not None and not isinstance(node, ast.While):
+                stores.store(self, node.target, element, node, frame)
+            self.block(node.body, frame)
+            if isinstance(node, ast.While):
+                frame.statement = node
+                expressions.evaluate(self, node.test, frame)
+            frame.env = join_env([before, frame.env])
+            if frame.env == before:
+                break
+        frame.loops = outer_loops
+        self.block(node.orelse, frame)
+
+    def _with(self, node: ast.With, frame: Frame) -> bool:
+        for item in node.items:
+            value = expressions.evaluate(self, item.context_expr, frame)
+            if item.optional_vars is not None:
+                stores.store(self, item.optional_vars, value, node, frame)
+        return self.block(node.body, frame)
+
+    _asyncwith = _with
+
+    def _try(self, node: ast.Try, frame: Frame) -> bool:
+        start = dict(frame.env)
+        left = self.block(node.body, frame)
+        if not left:
+            left = self.block(node.orelse, frame)
+        ends = [] if left else [frame.env]
+        for handler in node.handlers:
+            frame.env = join_env([start, frame.env])
+            if handler.name:
+                self.bind(handler.name, HOST, frame)
+            if not self.block(handler.body, frame):
+                ends.append(frame.env)
+        frame.env = join_env(ends) if ends else start
+        return self.block(node.finalbody, frame) or not ends
+
+    _trystar = _try
+
+    # ---- names ------------------------------------------------------------------------------------------------------
+
+    def bind(self, name: str, value: Value, frame: Frame) -> None:
+        """Assign a name where the function says it lives."""
+        if name in frame.global_names:
+            self.module.env[name] = join(self.module.env.get(name, EMPTY), value)
+            return
+        if name in frame.nonlocal_names:
+            outer = frame.outer
+            while outer is not None and name not in outer.env:
+                outer = outer.outer
+            (outer or self.module).env[name] = value
+            return
+        frame.env[name] = value
+
+    def lookup(self, name: str, frame: Frame) -> Value | None:
+        """Value of a name in the scopes around a frame, `None` if nothing binds it."""
+        current: Frame | None = frame
+        while current is not None:
+            if name in current.env and (current is frame or not isinstance(current.node, ast.ClassDef)):
+                return current.env[name]
+            current = current.outer
+        return self.module.env.get(name)
+
+
+def join_env(environments: list[dict[str, Value]]) -> dict[str, Value]:
+    """Join environments; a name that one lacks keeps what the others say."""
+    joined: dict[str, Value] = dict(environments[0])
+    for environment in environments[1:]:
+        for name, value in environment.items():
+            joined[name] = join(joined[name], value) if name in joined else value
+    return joined
+
+
+__all__ = ["Frame", "Interpreter", "Loop", "join_all", "join_env"]

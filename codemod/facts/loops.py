@@ -1,0 +1,133 @@
+"""What iterating over a value gives: loaders, wrappers around them, containers, generators."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from .values import EMPTY, GLOBAL, HOST, Batch, Dep, FunctionRef, Role, Value, join, join_all
+
+if TYPE_CHECKING:
+    from .interpreter import Frame, Interpreter
+
+
+def element(ip: Interpreter, value: Value, frame: Frame) -> Value:
+    """Value of one element; a loader's element is a batch, remembered for the loop that runs."""
+    from . import expressions
+
+    if value.has(Role.LOADER):
+        found = batch(ip, value, frame)
+    elif value.items is not None:
+        found = join_all(value.items)
+    elif value.element is not None:
+        found = value.element
+    elif value.objs:
+        found = join_all(_cell_element(ip, cell, value, frame) for cell in value.objs)
+    elif value.is_sample:
+        return replace(value, batch=Batch(Dep.SAMPLE, dim=None), opaque=False)
+    else:
+        found = Value(batch=value.batch if value.batch.dep is not Dep.BOTTOM else GLOBAL)
+    if value.params and not found.params:
+        found = replace(found, params=value.params)
+    note_sources(ip, expressions.deep_sources(found), frame)
+    return found
+
+
+def note_sources(ip: Interpreter, sources: frozenset[ast.AST], frame: Frame) -> None:
+    """Batches of these sources are alive in the innermost running loop."""
+    loop = frame.statement if isinstance(frame.statement, (ast.For, ast.AsyncFor)) else None
+    where = loop or (frame.loops[-1] if frame.loops else None)
+    if sources and where is not None:
+        ip.loop_sources.setdefault(where, set()).update(sources)
+
+
+def _cell_element(ip: Interpreter, cell: int, value: Value, frame: Frame) -> Value:
+    """Element of one object: a list's, or what its class's `__iter__`/`__next__`/`__getitem__` gives."""
+    from . import calls
+
+    held = ip.heap[cell]
+    if held.cls is None or frame.depth > 12:
+        return held.element
+    for name in ("__next__", "__iter__"):
+        method = ip.classes.method(held.cls, name)
+        if method is None:
+            continue
+        result = calls.enter(ip, FunctionRef(method, cell), {}, ip.closures.get(method, ip.module), None, frame)
+        if name == "__next__":
+            return result
+        if result.objs != frozenset({cell}):
+            return element(ip, result, frame)
+    return held.element
+
+
+def batch(ip: Interpreter, loader: Value, frame: Frame) -> Value:
+    """One batch of a loader: local rows if its batches reach a prepared model, the whole batch otherwise."""
+    shapes = [_structure(ip, cell, frame) for cell in loader.objs if Role.LOADER in ip.heap[cell].roles]
+    shape = join_all(shapes) if shapes else Value(opaque=True)
+    sharded = ip.assume_feeds or bool(loader.sources & ip.sites.feeds)
+    return _fill(shape, loader.sources if sharded else frozenset(), sharded)
+
+
+def _fill(shape: Value, sources: frozenset[ast.AST], sharded: bool) -> Value:
+    """Give every leaf of a sample's structure a batch dimension."""
+    if shape.items is not None:
+        return Value(items=tuple(_fill(v, sources, sharded) for v in shape.items), sources=sources)
+    if not sharded:
+        return Value(batch=GLOBAL, opaque=shape.opaque)
+    dim = shape.batch.dim if shape.is_sample else 0
+    return Value(batch=Batch(Dep.SAMPLE, dim=dim), sources=sources, opaque=shape.opaque)
+
+
+def _structure(ip: Interpreter, cell: int, frame: Frame) -> Value:
+    """Structure of a loader's batch: of what its collate function returns, else of its dataset's samples."""
+    attrs = ip.heap[cell].attrs
+    collate = attrs.get("collate_fn", EMPTY)
+    if collate.defs:
+        from . import calls
+
+        sample = sample_of(ip, attrs.get("dataset", EMPTY), frame)
+        argument = Value(batch=GLOBAL, element=sample)
+        results = [
+            calls.enter(ip, ref, {0: argument}, ip.closures.get(ref.node, ip.module), None, frame)
+            for ref in collate.defs
+        ]
+        return _leafless(join_all(results))
+    if collate.ref or collate.objs:
+        return Value(opaque=True)
+    return _leafless(sample_of(ip, attrs.get("dataset", EMPTY), frame))
+
+
+def _leafless(value: Value) -> Value:
+    """Only the structure of a value; what is no tuple is a leaf, and a leaf that is not known is opaque."""
+    if value.items is not None:
+        return Value(items=tuple(_leafless(v) for v in value.items))
+    unknown = value.opaque or (value == EMPTY) or bool(value.objs)
+    return Value(batch=value.batch if value.is_sample else Batch(), opaque=unknown)
+
+
+def sample_of(ip: Interpreter, dataset: Value, frame: Frame) -> Value:
+    """Value of one sample of a dataset."""
+    from . import calls
+
+    found = EMPTY
+    for index in dataset.objs:
+        cell = ip.heap[index]
+        if cell.cls is not None and frame.depth < 12:
+            for name in ("__getitem__", "__iter__"):
+                method = ip.classes.method(cell.cls, name)
+                if method is not None:
+                    closure = ip.closures.get(method, ip.module)
+                    result = calls.enter(ip, FunctionRef(method, index), {1: HOST}, closure, None, frame)
+                    found = join(found, result.element or EMPTY if name == "__iter__" else result)
+                    break
+        elif "dataset" in cell.attrs:
+            found = join(found, sample_of(ip, cell.attrs["dataset"], frame))
+        elif cell.ref == "torch.utils.data.TensorDataset":
+            count = cell.attrs.get("count", EMPTY).const
+            found = join(found, Value(items=(HOST,) * count) if isinstance(count, int) else EMPTY)
+        elif cell.element != EMPTY:
+            found = join(found, cell.element)
+    if dataset.element is not None and not dataset.objs:
+        found = join(found, dataset.element)
+    return found if found != EMPTY else Value(opaque=True)

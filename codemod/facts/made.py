@@ -1,0 +1,47 @@
+"""What a program makes and does, by call: models, optimizers, schedulers, loaders, forwards, backwards, steps."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class MadeOptimizer:
+    """Where an optimizer is built, seen from the function that names it."""
+
+    call: ast.Call
+    statement: ast.stmt
+    text: str | None
+    models: tuple[str, ...]
+    cells: frozenset[int]
+    qualified: str
+
+
+@dataclass
+class Made:
+    """Calls by what they do.
+
+    Attributes:
+        optimizers: constructor call -> facts about it.
+        schedulers: constructor calls.
+        loaders: constructor calls.
+        forwards: call of a prepared model outside a forward -> (source text of the model, method or `None`).
+        backwards, steps, zero_grads, scheduler_steps, clips: calls (`runtime.*` forms included).
+        training_defs: functions in which a backward runs or a loader is iterated.
+        training_loops: loops in which a backward runs.
+        batch_functions: functions whose result was split in a training loop.
+    """
+
+    optimizers: dict[ast.Call, MadeOptimizer] = field(default_factory=dict)
+    schedulers: dict[ast.Call, None] = field(default_factory=dict)
+    loaders: dict[ast.Call, None] = field(default_factory=dict)
+    forwards: dict[ast.Call, tuple[str, str | None]] = field(default_factory=dict)
+    backwards: dict[ast.Call, None] = field(default_factory=dict)
+    steps: dict[ast.Call, None] = field(default_factory=dict)
+    zero_grads: dict[ast.Call, None] = field(default_factory=dict)
+    scheduler_steps: dict[ast.Call, None] = field(default_factory=dict)
+    clips: dict[ast.Call, None] = field(default_factory=dict)
+    training_defs: set[ast.AST] = field(default_factory=set)
+    training_loops: set[ast.AST] = field(default_factory=set)
+    batch_functions: set[ast.AST] = field(default_factory=set)

@@ -1,0 +1,189 @@
+"""Calls of methods that the program does not define: of tensors, containers, modules, optimizers, anything."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from . import attributes, expressions, externals, loops, models, runtimecalls, sinks, tensors
+from .heap import Cell
+from .torchnames import TENSOR_METHODS
+from .values import EMPTY, GLOBAL, HOST, Dep, Role, Value, join, join_all, union
+
+if TYPE_CHECKING:
+    from .calls import Arguments
+    from .interpreter import Frame, Interpreter
+
+_SELF = {
+    "to", "cuda", "cpu", "train", "eval", "half", "float", "double", "bfloat16", "requires_grad_", "apply",
+    "share_memory", "to_empty", "type",
+}  # fmt: skip
+
+
+def call(ip: Interpreter, node: ast.Call, arguments: Arguments, frame: Frame) -> Value:
+    """Value of `receiver.name(...)`."""
+    assert isinstance(node.func, ast.Attribute)
+    name, receiver = node.func.attr, arguments.receiver
+    if receiver.const is not EMPTY.const and isinstance(receiver.const, str):
+        return _of_string(ip, arguments, frame)
+    roles = receiver.roles | union(ip.heap[cell].roles for cell in receiver.objs)
+    if name == "backward" and not receiver.objs:
+        return runtimecalls.backward(ip, receiver, [(node.func.value, receiver)], node, frame)
+    if Role.MODEL in roles or (name in ("parameters", "named_parameters") and receiver.objs):
+        found = _of_module(ip, name, receiver, arguments, node, frame)
+        if found is not None:
+            return found
+    if Role.OPTIMIZER in roles or Role.SCHEDULER in roles or Role.SCALER in roles:
+        return _of_optimizer(ip, name, roles, receiver, arguments, node, frame)
+    if receiver.items is not None and not receiver.objs and name in ("index", "count"):
+        return HOST
+    plain = [cell for cell in receiver.objs if _is_container(ip.heap[cell])]
+    if plain:
+        return join_all(_of_container(ip, name, cell, arguments, node, frame) for cell in plain)
+    if _is_tensor(name, receiver, arguments):
+        operands = [(node.func.value, receiver), *arguments.positional]
+        return tensors.apply(ip, name, operands, arguments.keywords, node, frame)
+    if receiver.has(Role.LOADER):
+        return receiver
+    value = externals.unknown(ip, arguments, node, frame)
+    if receiver.is_sample or receiver.dep > Dep.SAMPLE:
+        # A method of a batch object or model output: it keeps its rows.
+        return receiver
+    return replace(value, params=value.params | receiver.params, element=receiver.element)
+
+
+def is_method_of(ip: Interpreter, node: ast.Call, frame: Frame) -> bool:
+    """Whether a call's callee is an attribute that stands for a method of its receiver."""
+    return isinstance(node.func, ast.Attribute)
+
+
+def _is_container(cell: Cell) -> bool:
+    return cell.cls is None and cell.ref is None and not cell.roles
+
+
+def _is_tensor(name: str, receiver: Value, arguments: Arguments) -> bool:
+    """Whether a method is a tensor's."""
+    if receiver.objs and not receiver.is_sample:
+        return False
+    if name in TENSOR_METHODS:
+        return True
+    per_sample = receiver.is_sample and not receiver.opaque
+    return per_sample or receiver.dep is Dep.PENDING or receiver.is_param
+
+
+def _of_string(ip: Interpreter, arguments: Arguments, frame: Frame) -> Value:
+    """`"…".format(…)`: what is written is global."""
+    for operand, value in arguments.all:
+        sinks.as_global(ip, operand, value, frame)
+    return EMPTY
+
+
+def _of_module(
+    ip: Interpreter, name: str, receiver: Value, arguments: Arguments, node: ast.Call, frame: Frame
+) -> Value | None:
+    """Methods of `nn.Module`."""
+    owners = frozenset(attributes.root(ip, cell) for cell in receiver.objs)
+    if name in ("parameters", "named_parameters"):
+        for cell in receiver.objs:
+            ip.heap.mark(cell, Role.MODEL)
+        parameter = Value(batch=GLOBAL, params=owners, is_param=True, arg=node)
+        element = parameter if name == "parameters" else Value(items=(HOST, parameter))
+        return Value(element=element, params=owners)
+    if name in _SELF:
+        return receiver
+    if name in ("modules", "children", "named_modules", "named_children"):
+        return Value(element=receiver if "named" not in name else Value(items=(HOST, receiver)))
+    if name == "zero_grad":
+        ip.made.zero_grads[node] = None
+        return HOST
+    if name == "forward":
+        return join_all(models.run(ip, cell, arguments, node, frame) for cell in receiver.objs)
+    if name in ("state_dict", "load_state_dict", "add_module", "register_buffer", "register_parameter"):
+        return _registered(ip, name, receiver, arguments)
+    if name in ("append", "extend", "insert"):
+        return _grown(ip, receiver, arguments, frame)
+    if any(tensors._touches(v) for _, v in arguments.all):
+        return join_all(models.run(ip, cell, arguments, node, frame) for cell in receiver.objs)
+    return None
+
+
+def _registered(ip: Interpreter, name: str, receiver: Value, arguments: Arguments) -> Value:
+    from . import stores
+
+    if name.startswith(("add_", "register_")) and len(arguments.positional) > 1:
+        key, value = arguments.positional[0][1].const, arguments.positional[1][1]
+        for cell in receiver.objs:
+            if isinstance(key, str):
+                ip.heap.store(cell, key, value)
+            stores.adopt(ip, cell, value)
+    return Value(batch=GLOBAL)
+
+
+def _grown(ip: Interpreter, receiver: Value, arguments: Arguments, frame: Frame) -> Value:
+    """`ModuleList.append`."""
+    from . import stores
+
+    for cell in receiver.objs:
+        for _, value in arguments.positional:
+            ip.heap.add(cell, value)
+            stores.adopt(ip, cell, value)
+    return receiver
+
+
+def _of_optimizer(
+    ip: Interpreter,
+    name: str,
+    roles: frozenset[Role],
+    receiver: Value,
+    arguments: Arguments,
+    node: ast.Call,
+    frame: Frame,
+) -> Value:
+    """Methods of optimizers, schedulers and scalers."""
+    if Role.SCALER in roles:
+        if name == "step":
+            ip.made.steps[node] = None
+        return arguments.get(0, "outputs") if name == "scale" else HOST
+    if name == "step":
+        (ip.made.scheduler_steps if Role.SCHEDULER in roles else ip.made.steps)[node] = None
+        for ref in arguments.get(0, "closure").defs:
+            from . import calls
+
+            calls.enter(ip, ref, {}, ip.closures.get(ref.node, ip.module), node, frame)
+    elif name == "zero_grad":
+        ip.made.zero_grads[node] = None
+    return Value(batch=GLOBAL)
+
+
+def _of_container(ip: Interpreter, name: str, cell: int, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
+    """Methods of lists, dicts and sets."""
+    from . import stores
+
+    held = ip.heap[cell]
+    if name in ("append", "add", "appendleft", "insert", "extend", "update", "setdefault"):
+        for operand, value in arguments.positional[-1:]:
+            if expressions.has_sample(value) and stores.outlives_batch(ip, cell, frame):
+                value = sinks.gather(ip, operand, value, frame)
+            elif value.dep is Dep.ROWS and stores.outlives_batch(ip, cell, frame):
+                value = sinks.as_global(ip, operand, value, frame)
+            ip.heap.add(cell, loops.element(ip, value, frame) if name == "extend" else value)
+        for key, (_, value) in arguments.keywords.items():
+            ip.heap.store(cell, key, value)
+        return HOST
+    if name in ("get", "pop"):
+        key = arguments.get(0, "key").const
+        if isinstance(key, str) and key in held.attrs:
+            return held.attrs[key]
+        return join(held.element, arguments.get(1, "default"))
+    if name == "values":
+        return Value(element=held.element)
+    if name == "items":
+        return Value(element=Value(items=(HOST, held.element)))
+    if name == "keys":
+        return Value(element=HOST)
+    if name == "copy":
+        return Value(objs=frozenset({cell}))
+    for operand, value in arguments.all:
+        sinks.as_global(ip, operand, value, frame)
+    return HOST

@@ -1,0 +1,249 @@
+"""What the analysis tells the rules: plain records over `ast` nodes, read-only."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ..findings import Finding
+    from .names import Names
+    from .values import Value
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """A place where the batch dimension disappears outside a prepared forward.
+
+    Attributes:
+        node: the expression to wrap: `runtime.<kind>(node)`.
+        kind: "mean", "sum", "max" or "min".
+        by: source text of the divisor (`runtime.mean(node, by=…)`), `None` for rows.
+        of: source text of a tensor of the batch, where more than one batch is alive; else `None`.
+        converted: the source already has the reduction.
+    """
+
+    node: ast.expr
+    kind: str
+    by: str | None = None
+    of: str | None = None
+    converted: bool = False
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """A value that a prepared forward already reduced over its slice (`logits, loss = model(x, y)`).
+
+    `statement` is the assignment after which `target = runtime.<kind>(target)` goes; `target` is source text.
+    """
+
+    statement: ast.stmt
+    target: str
+    kind: str
+    by: str | None = None
+    of: str | None = None
+
+
+@dataclass(frozen=True)
+class Count:
+    """A host integer of this rank's rows that must be the global one here: `runtime.sum(node)`."""
+
+    node: ast.expr
+    of: str | None = None
+
+
+@dataclass(frozen=True)
+class Gathered:
+    """Per-sample values that leave the iteration, or are indexed by global position: `runtime.gather(node, dim)`."""
+
+    node: ast.expr
+    dim: int = 0
+    of: str | None = None
+
+
+@dataclass(frozen=True)
+class Draw:
+    """A random call whose shape has this rank's rows: `runtime.draw(callee, …)`."""
+
+    call: ast.Call
+    of: str | None = None
+
+
+@dataclass(frozen=True)
+class Split:
+    """An expression holding a whole (global) batch that meets slices or feeds a model: `runtime.split(node, dim)`."""
+
+    node: ast.expr
+    dim: int = 0
+
+
+@dataclass(frozen=True)
+class Full:
+    """Parameters of a prepared model read outside its forward in a value that counts: `runtime.full(node)`."""
+
+    node: ast.expr
+
+
+@dataclass(frozen=True)
+class ModelFact:
+    """A module whose parameters an optimizer owns.
+
+    Attributes:
+        creations: the calls that construct it.
+        text: source text of the name it has where its optimizer is built (`model`, `self.net`).
+    """
+
+    creations: tuple[ast.Call, ...]
+    text: str
+
+
+@dataclass(frozen=True)
+class OptimizerFact:
+    """An optimizer construction.
+
+    Attributes:
+        call: the constructor call.
+        statement: the statement that holds it.
+        text: source text of its target (`optimizer`, `self.opt`), `None` where it has no name there.
+        models: source texts, valid right after `statement`, of the models whose parameters it owns.
+        qualified: dotted class name.
+    """
+
+    call: ast.Call
+    statement: ast.stmt
+    text: str | None
+    models: tuple[str, ...]
+    qualified: str
+
+
+@dataclass(frozen=True)
+class SchedulerFact:
+    """A learning-rate scheduler construction, and the `.step()` calls on it that run once per training step."""
+
+    call: ast.Call
+    text: str | None
+    per_step: tuple[ast.Call, ...]
+
+
+@dataclass(frozen=True)
+class LoaderFact:
+    """A DataLoader (or subclass) construction.
+
+    Attributes:
+        call: the constructor call.
+        feeds_model: whether a batch of it reaches a prepared model.
+        sharded: already inside `runtime.shard(…)`.
+    """
+
+    call: ast.Call
+    feeds_model: bool
+    sharded: bool
+
+
+@dataclass(frozen=True)
+class Forward:
+    """A call that runs a prepared model (itself, or a method that runs it), outside model classes.
+
+    Attributes:
+        call: the call.
+        model: source text of the model expression.
+        method: name of a method other than `__call__`, else `None`.
+        training: the result reaches a `backward`.
+    """
+
+    call: ast.Call
+    model: str
+    method: str | None
+    training: bool
+
+
+@dataclass(frozen=True)
+class Step:
+    """One training step: what belongs to a single iteration of the loop that trains.
+
+    All calls are in source order. `loop` is the loop statement whose body is one iteration (of the caller if the
+    step is a helper function; then `body` is the helper's body).
+    """
+
+    loop: ast.stmt | None
+    body: list[ast.stmt]
+    forwards: tuple[Forward, ...]
+    losses: tuple[ast.expr, ...]
+    backwards: tuple[ast.Call, ...]
+    clips: tuple[ast.Call, ...]
+    optimizer_steps: tuple[ast.Call, ...]
+    zero_grads: tuple[ast.Call, ...]
+    scheduler_steps: tuple[ast.Call, ...]
+
+
+@dataclass
+class Facts:
+    """Facts about one file of a program.
+
+    Attributes:
+        path: as given, for messages.
+        source: decoded text.
+        tree: its `ast`.
+        parents: child node -> parent node.
+        names: resolves names (`names.qualified(node) -> "torch.optim.Adam" | None`).
+        value: abstract value of an expression, joined over all its evaluations (roles and batch type).
+        calls: every call by qualified name.
+        runtime_name: how the file names the runtime (`runtime`, an alias, or "runtime" to be imported).
+        runtime_imported: whether the import is already there.
+        entry_statement: the first statement that matters when the program runs (seed, device, model, data): the init
+            call goes right before it; `None` in a file that no run starts from.
+        is_training: whether the file trains a model at all (else it is left alone).
+    """
+
+    path: str
+    source: str
+    tree: ast.Module
+    parents: dict[ast.AST, ast.AST]
+    names: Names
+    value: Callable[[ast.expr], Value]
+    calls: dict[str, list[ast.Call]]
+    runtime_name: str = "runtime"
+    runtime_imported: bool = False
+    entry_statement: ast.stmt | None = None
+    is_training: bool = False
+    models: list[ModelFact] = field(default_factory=list)
+    optimizers: list[OptimizerFact] = field(default_factory=list)
+    schedulers: list[SchedulerFact] = field(default_factory=list)
+    loaders: list[LoaderFact] = field(default_factory=list)
+    forwards: list[Forward] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+    reductions: list[Reduction] = field(default_factory=list)
+    arrivals: list[Arrival] = field(default_factory=list)
+    counts: list[Count] = field(default_factory=list)
+    gathers: list[Gathered] = field(default_factory=list)
+    draws: list[Draw] = field(default_factory=list)
+    splits: list[Split] = field(default_factory=list)
+    fulls: list[Full] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+
+    def text(self, node: ast.AST) -> str:
+        """Source text of a node."""
+        return ast.get_source_segment(self.source, node) or ast.unparse(node)
+
+    def statement(self, node: ast.AST) -> ast.stmt:
+        """The statement that holds a node."""
+        while not isinstance(node, ast.stmt):
+            node = self.parents[node]
+        return node
+
+    def block(self, statement: ast.stmt) -> list[ast.stmt]:
+        """The list of statements in which a statement stands."""
+        parent = self.parents[statement]
+        for _, value in ast.iter_fields(parent):
+            if isinstance(value, list) and any(item is statement for item in value):
+                return value
+        raise LookupError("statement has no block")
+
+    def enclosing(self, node: ast.AST, *kinds: type[ast.AST]) -> ast.AST | None:
+        """The nearest ancestor of one of the given kinds, or `None`."""
+        found = self.parents.get(node)
+        while found is not None and not isinstance(found, kinds):
+            found = self.parents.get(found)
+        return found

@@ -1,0 +1,164 @@
+"""Calls that run a module: the program's own forward, a loss, a layer, a library's model."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from . import attributes, losses, operators, tensors
+from .values import EMPTY, HOST, Batch, Dep, FunctionRef, Role, Value, join_all, tensor
+
+if TYPE_CHECKING:
+    from .calls import Arguments
+    from .interpreter import Frame, Interpreter
+
+_RECURRENT = {"RNN", "LSTM", "GRU"}
+
+
+def run(ip: Interpreter, cell: int, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
+    """Call an object: a module's forward, or a callable instance's `__call__`."""
+    from . import calls
+
+    held = ip.heap[cell]
+    prepared = attributes.is_prepared(ip, cell)
+    if prepared and not frame.forward:
+        _reached(ip, cell, None, arguments, node, frame)
+    if held.cls is not None:
+        name = "forward" if Role.MODEL in held.roles else "__call__"
+        method = ip.classes.method(held.cls, name)
+        if method is not None:
+            ref = FunctionRef(method, cell)
+            return calls.invoke(ip, ref, arguments, node, frame, forward=frame.forward or prepared)
+    return _library_module(ip, held.ref, held.node, arguments, node, frame)
+
+
+def run_method(ip: Interpreter, ref: FunctionRef, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
+    """Call a method of a module: part of a forward, unless it trains or iterates over a loader."""
+    from . import calls
+
+    assert ref.bound is not None
+    prepared = attributes.is_prepared(ip, ref.bound)
+    if not prepared or frame.forward or ref.node in ip.made.training_defs:
+        return calls.invoke(ip, ref, arguments, node, frame)
+    name = getattr(ref.node, "name", None)
+    if not name.startswith("__") if name else False:
+        _reached(ip, ref.bound, None if name == "forward" else name, arguments, node, frame)
+    return calls.invoke(ip, ref, arguments, node, frame, forward=True)
+
+
+def _reached(
+    ip: Interpreter, cell: int, method: str | None, arguments: Arguments, node: ast.Call, frame: Frame
+) -> None:
+    """A prepared model runs: the loaders of its inputs are sharded, hand-made batches are split."""
+    from . import expressions
+
+    runs = False
+    for operand, value in arguments.all:
+        sources = expressions.deep_sources(value)
+        ip.sites.feed(sources)
+        runs = runs or bool(sources)
+        for origin in _origins(value):
+            if _is_training(ip, origin, frame):
+                operators.split(ip, origin)
+                _remember_function(ip, origin)
+        runs = runs or value.dep >= Dep.GLOBAL or value.items is not None
+    if runs or method is None:
+        assert isinstance(node.func, (ast.Name, ast.Attribute, ast.Subscript, ast.Call))
+        holder = node.func.value if isinstance(node.func, ast.Attribute) and method else node.func
+        ip.made.forwards[node] = (ip.text(holder), method)
+
+
+def _origins(value: Value) -> list[ast.expr]:
+    """Expressions that picked the hand-made batches in a value."""
+    found = [value.origin] if value.origin is not None and value.dep is Dep.GLOBAL else []
+    for item in value.items or ():
+        found.extend(_origins(item))
+    return found
+
+
+def _is_training(ip: Interpreter, origin: ast.expr, frame: Frame) -> bool:
+    """Whether a hand-made batch feeds a step (or comes from a function whose batches do)."""
+    if frame.loops and frame.loops[-1] in ip.made.training_loops:
+        return True
+    return bool(_functions(ip, origin) & ip.made.batch_functions)
+
+
+def _functions(ip: Interpreter, origin: ast.expr) -> set[ast.AST]:
+    if not isinstance(origin, ast.Call):
+        return set()
+    callee = ip.sites.values.get(origin.func, EMPTY)
+    return {ref.node for ref in callee.defs}
+
+
+def _remember_function(ip: Interpreter, origin: ast.expr) -> None:
+    for function in _functions(ip, origin):
+        if function not in ip.made.batch_functions:
+            ip.made.batch_functions.add(function)
+            ip.sites.changed = True
+
+
+def _library_module(
+    ip: Interpreter, ref: str | None, creation: ast.AST, arguments: Arguments, node: ast.Call, frame: Frame
+) -> Value:
+    """Call a module that the program does not define."""
+    operands = arguments.all
+    values = [v for _, v in operands]
+    name = losses.module_loss(ref)
+    if name is not None and isinstance(creation, ast.Call):
+        if not any(tensors._touches(v) for v in values):
+            return Value(batch=Batch(Dep.GLOBAL, data=any(v.batch.data for v in values)))
+        return tensors.loss(ip, _module_loss(ip, name, node, creation), operands, node, frame)
+    last = (ref or "").rsplit(".", 1)[-1]
+    if last in _RECURRENT:
+        return _recurrent(last, creation, values)
+    if last in ("RNNCell", "GRUCell"):
+        return _same(values)
+    if last == "LSTMCell":
+        return Value(items=(_same(values), _same(values)))
+    if last == "MultiheadAttention":
+        return Value(items=(_same(values[:1]), _same(values[:1])))
+    if last == "Flatten":
+        first = values[0] if values else EMPTY
+        dim = 0 if first.batch.dim == 0 else None
+        return first.with_batch(replace(first.batch, dim=dim, ndim=None)) if first.is_sample else first
+    if last == "AdaptiveLogSoftmaxWithLoss":
+        loss = tensor(Batch(Dep.PENDING, kind="mean"), *values)
+        return Value(items=(_same(values), loss))
+    value = _same(values)
+    library = not (ref or "").startswith("torch.nn.")
+    return replace(value, opaque=True) if library and value.is_sample else value
+
+
+def _module_loss(ip: Interpreter, name: str, node: ast.Call, creation: ast.Call) -> losses.Loss:
+    reduction, reason = losses.reduction_of(ip, creation)
+    by = None
+    if reduction == "mean" and losses.DIVISORS[name] == "targets":
+        by, problem = losses.module_divisor(ip, node, creation)
+        if problem:
+            return losses.Loss(name, None, None, problem)
+    return losses.Loss(name, reduction, by, reason)
+
+
+def _same(values: list[Value]) -> Value:
+    """The batch dimension stays where it is in the first per-sample input."""
+    sample = next((v for v in values if v.is_sample), None)
+    if sample is not None:
+        return tensor(replace(sample.batch, ndim=None), *values)
+    joined = join_all(values)
+    origin = joined.origin
+    if joined.dep in (Dep.BOTTOM, Dep.ROWS):
+        return HOST
+    data = Batch(Dep.GLOBAL, data=joined.batch.data) if joined.dep is Dep.GLOBAL else joined.batch
+    return replace(tensor(data, *values), origin=origin)
+
+
+def _recurrent(name: str, creation: ast.AST, values: list[Value]) -> Value:
+    """RNN, LSTM, GRU: the output like the input, the hidden state with its batch dimension second."""
+    output = _same(values[:1])
+    if not output.is_sample:
+        hidden = output
+    else:
+        hidden = output.with_batch(Batch(Dep.SAMPLE, dim=1))
+    state = Value(items=(hidden, hidden)) if name == "LSTM" else hidden
+    return Value(items=(output, state))

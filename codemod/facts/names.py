@@ -1,0 +1,148 @@
+"""Which dotted name an expression stands for, by imports and scopes alone (no values)."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+
+Scope = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
+
+
+@dataclass
+class _Bindings:
+    """What one scope binds: imported names, and the line of the first other binding of each name."""
+
+    imports: dict[str, str] = field(default_factory=dict)
+    others: dict[str, int] = field(default_factory=dict)
+    elsewhere: set[str] = field(default_factory=set)
+
+
+class Names:
+    """Resolve names of one file.
+
+    Args:
+        tree: the file's module.
+        parents: child node -> parent node.
+    """
+
+    def __init__(self, tree: ast.Module, parents: dict[ast.AST, ast.AST]) -> None:
+        self._parents = parents
+        self._scopes: dict[ast.AST, _Bindings] = {tree: _Bindings()}
+        self._scope_of: dict[ast.AST, ast.AST] = {}
+        self.stars: list[ast.ImportFrom] = []
+        self._collect(tree, tree)
+
+    def _collect(self, node: ast.AST, scope: ast.AST) -> None:
+        """One traversal: which scope each node stands in, and what each scope binds."""
+        self._scope_of[node] = scope
+        bindings = self._scopes[scope]
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                name = alias.asname or alias.name.split(".")[0]
+                bindings.imports[name] = alias.name if alias.asname else name
+        elif isinstance(node, ast.ImportFrom):
+            self._collect_from(node, bindings)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Store, ast.Del)):
+            bindings.others.setdefault(node.id, node.lineno)
+        elif isinstance(node, ast.arg):
+            bindings.others.setdefault(node.arg, 0)
+        elif isinstance(node, (ast.Global, ast.Nonlocal)):
+            bindings.elsewhere.update(node.names)
+        elif isinstance(node, ast.ExceptHandler) and node.name:
+            bindings.others.setdefault(node.name, node.lineno)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            bindings.others.setdefault(node.name, node.lineno)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+            self._scopes[node] = _Bindings()
+            self._collect_inner(node, scope)
+            return
+        for child in ast.iter_child_nodes(node):
+            self._collect(child, scope)
+
+    def _collect_inner(self, node: ast.AST, outer: ast.AST) -> None:
+        """Bodies belong to the inner scope; decorators, defaults and bases to the outer one."""
+        outside: set[int] = set()
+        for name in ("decorator_list", "bases", "keywords", "returns"):
+            part = getattr(node, name, None)
+            outside.update(id(item) for item in (part if isinstance(part, list) else [part]))
+        for child in ast.iter_child_nodes(node):
+            if id(child) in outside:
+                self._collect(child, outer)
+            elif isinstance(child, ast.arguments):
+                for default in [*child.defaults, *[d for d in child.kw_defaults if d is not None]]:
+                    self._collect(default, outer)
+                for arg in [*child.posonlyargs, *child.args, *child.kwonlyargs, child.vararg, child.kwarg]:
+                    if arg is not None:
+                        self._collect(arg, node)
+            else:
+                self._collect(child, node)
+
+    def _collect_from(self, node: ast.ImportFrom, bindings: _Bindings) -> None:
+        module = "." * node.level + (node.module or "")
+        for alias in node.names:
+            if alias.name == "*":
+                self.stars.append(node)
+            else:
+                separator = "" if module.endswith(".") else "."
+                bindings.imports[alias.asname or alias.name] = f"{module}{separator}{alias.name}"
+
+    def scope(self, node: ast.AST) -> ast.AST:
+        """The module, function, lambda or class whose scope a node is evaluated in."""
+        return self._scope_of[node]
+
+    def adopt(self, node: ast.AST, like: ast.AST) -> None:
+        """A node that is not in the tree is evaluated in the scope of one that is."""
+        self._scope_of[node] = self._scope_of[like]
+
+    def is_bound(self, name: str) -> bool:
+        """Whether any scope of the file binds a name to anything but an import of the runtime."""
+        return any(
+            name in b.others or b.imports.get(name, "distify.runtime") != "distify.runtime"
+            for b in self._scopes.values()
+        )
+
+    def qualified(self, node: ast.AST) -> str | None:
+        """Dotted name of something imported (`torch.optim.Adam`) or built in (`builtins.print`), else `None`."""
+        if isinstance(node, ast.Attribute):
+            base = self.qualified(node.value)
+            return None if base is None or base.startswith("builtins.") else f"{base}.{node.attr}"
+        if not isinstance(node, ast.Name):
+            return None
+        scope: ast.AST | None = self._scope_of.get(node)
+        first = True
+        while scope is not None:
+            if first or not isinstance(scope, ast.ClassDef):
+                found = self._lookup(node, self._scopes[scope], isinstance(scope, ast.Module))
+                if found is not False:
+                    return found
+            first = False
+            scope = self._scope_of[scope] if not isinstance(scope, ast.Module) else None
+        starred = star_home(node.id, self.stars)
+        return starred or f"builtins.{node.id}"
+
+    @staticmethod
+    def _lookup(node: ast.Name, bindings: _Bindings, module: bool) -> str | None | bool:
+        """The import's name, `None` if bound to something else, `False` if this scope does not bind it."""
+        if node.id in bindings.elsewhere:
+            return False
+        imported = bindings.imports.get(node.id)
+        line = bindings.others.get(node.id)
+        if imported is None:
+            return False if line is None else None
+        # `model = model.Net()` rebinds an imported module: the import holds up to that line.
+        return imported if line is None or node.lineno <= line else None
+
+
+_STAR_HOMES = {
+    "torch.nn": "Module Linear Conv1d Conv2d Conv3d CrossEntropyLoss MSELoss BCELoss Sequential ModuleList Embedding",
+    "torch.optim": "Adam AdamW SGD RMSprop Adagrad Adadelta Adamax NAdam RAdam ASGD LBFGS Rprop SparseAdam Adafactor",
+    "torch.utils.data": "DataLoader Dataset TensorDataset IterableDataset Subset random_split ConcatDataset",
+}
+
+
+def star_home(name: str, stars: list[ast.ImportFrom]) -> str | None:
+    """Where a name comes from that only a star import of a known torch module can have bound."""
+    for node in stars:
+        if node.level == 0 and node.module and name in _STAR_HOMES.get(node.module, "").split():
+            return f"{node.module}.{name}"
+    return None

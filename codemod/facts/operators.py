@@ -1,0 +1,207 @@
+"""Abstract interpretation: arithmetic, comparison, and how batch types combine."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from . import sinks
+from .model import Full, Split
+from .values import EMPTY, GLOBAL, NOTHING, REDUCED, ROWS, SAMPLE, Batch, Dep, Value, tensor, union
+
+if TYPE_CHECKING:
+    from .interpreter import Frame, Interpreter
+
+Operand = tuple[ast.expr, Value]
+
+
+def binary(ip: Interpreter, node: ast.BinOp, frame: Frame) -> Value:
+    """Value of `left op right`."""
+    from . import expressions
+
+    left = expressions.evaluate(ip, node.left, frame)
+    right = expressions.evaluate(ip, node.right, frame)
+    return combine(ip, node.op, (node.left, left), (node.right, right), node, frame)
+
+
+def combine(
+    ip: Interpreter, op: ast.operator, left: Operand, right: Operand, node: ast.expr, frame: Frame
+) -> Value:
+    """Combine two evaluated operands."""
+    from . import tensors
+
+    (left_node, a), (right_node, b) = left, right
+    if isinstance(op, ast.MatMult):
+        return tensors.matmul(ip, node, left, right, frame)
+    if isinstance(op, ast.Mod) and isinstance(a.const, str):
+        sinks.as_global(ip, right_node, b, frame)
+        return EMPTY
+    if _is_container(a) or _is_container(b):
+        return _containers(a, b)
+    if Dep.ROWS in (a.dep, b.dep):
+        return _with_rows(ip, op, left, right, frame)
+    if Dep.PENDING in (a.dep, b.dep):
+        return _with_pending(op, a, b)
+    return elementwise(ip, [left, right], node, frame)
+
+
+def _is_container(value: Value) -> bool:
+    return value.items is not None or (bool(value.objs) and value.dep is Dep.BOTTOM and not value.roles)
+
+
+def _containers(a: Value, b: Value) -> Value:
+    """`list + list`, `[x] * n`."""
+    taint = a.params | b.params
+    if a.items is not None and b.items is not None and not a.objs and not b.objs:
+        return Value(items=a.items + b.items, params=taint)
+    from .values import join
+
+    merged = join(a, b)
+    return replace(merged, items=merged.items if a.items == merged.items else None, params=taint)
+
+
+def _with_rows(ip: Interpreter, op: ast.operator, left: Operand, right: Operand, frame: Frame) -> Value:
+    """Arithmetic with this rank's row count: stays local while it is a multiple of it, else becomes global."""
+    (left_node, a), (right_node, b) = left, right
+    sources = a.sources | b.sources
+    both = a.dep is Dep.ROWS and b.dep is Dep.ROWS
+    other = b if a.dep is Dep.ROWS else a
+    linear = isinstance(op, ast.Mult) and not both and other.dep is Dep.GLOBAL and not other.batch.data
+    shared = isinstance(op, (ast.Add, ast.Sub)) and both
+    divided = isinstance(op, (ast.FloorDiv, ast.Div)) and a.dep is Dep.ROWS and b.dep is Dep.GLOBAL and not b.batch.data
+    if linear or shared or divided:
+        return Value(batch=ROWS, sources=sources)
+    if frame.forward and other.dep is Dep.PENDING and isinstance(op, ast.Div) and b.dep is Dep.ROWS:
+        # A sum divided by the rows it was taken over is a mean.
+        if a.batch.kind == "sum":
+            return a.with_batch(replace(a.batch, kind="mean"))
+    if frame.forward:
+        if other.is_sample:
+            return other
+        return Value(batch=ROWS, sources=sources)
+    for node, value in (left, right):
+        if value.dep is Dep.ROWS:
+            sinks.count(ip, node, frame)
+    if other.is_sample:
+        return other
+    return tensor(REDUCED)
+
+
+def _with_pending(op: ast.operator, a: Value, b: Value) -> Value:
+    """Arithmetic inside a forward on what it has reduced over its slice: linear steps keep the reduction."""
+    pending, other = (a, b) if a.dep is Dep.PENDING else (b, a)
+    taint = a.params | b.params
+    if a.dep is b.dep:
+        same = (a.batch.kind, a.batch.by) == (b.batch.kind, b.batch.by)
+        if same and isinstance(op, (ast.Add, ast.Sub)):
+            return replace(a, sources=a.sources | b.sources, params=taint, arrival=None)
+        if isinstance(op, ast.Div) and a.batch.kind == b.batch.kind == "sum":
+            return tensor(Batch(Dep.UNKNOWN, reason="a ratio of two sums over the slice is formed inside the forward"))
+        return tensor(Batch(Dep.UNKNOWN, reason="terms of different reductions are combined inside the forward"))
+    if other.dep <= Dep.GLOBAL:
+        scaled = isinstance(op, ast.Mult) or (isinstance(op, ast.Div) and a is pending)
+        shifted = isinstance(op, (ast.Add, ast.Sub)) and pending.batch.kind == "mean"
+        if scaled or shifted:
+            return replace(pending, params=taint, arrival=None)
+    return tensor(Batch(Dep.UNKNOWN, reason="a value reduced over the slice is used in a nonlinear way in the forward"))
+
+
+def elementwise(ip: Interpreter, operands: list[Operand], node: ast.expr, frame: Frame) -> Value:
+    """Batch type of an elementwise operation; whole batches that meet slices are split, counts made global."""
+    values = [v for _, v in operands]
+    taint = union(v.params for v in values)
+    if any(v.is_param for v in values) and not frame.forward:
+        for operand, value in operands:
+            if value.is_param:
+                full(ip, operand, value)
+    samples = [v for v in values if v.is_sample]
+    if not samples:
+        worst = max(values, key=lambda v: v.dep, default=EMPTY)
+        if worst.dep > Dep.ROWS:
+            return replace(tensor(worst.batch, *values), arrival=None)
+        data = any(v.batch.data for v in values)
+        origin = node if any(v.origin is not None for v in values) else None
+        return Value(batch=REDUCED if data else GLOBAL, params=taint, origin=origin)
+    for operand, value in operands:
+        if value.dep is Dep.GLOBAL and (value.origin is not None or _is_batch_shaped(ip, value, samples)):
+            split(ip, value.origin or operand)
+    unknown = [v for v in values if v.dep is Dep.UNKNOWN]
+    if unknown:
+        return tensor(unknown[0].batch, *values)
+    dims = {v.batch.dim for v in samples}
+    ndim = max((v.batch.ndim for v in samples if v.batch.ndim is not None), default=None)
+    if any(v.batch.ndim is None for v in samples):
+        ndim = None
+    dim = dims.pop() if len(dims) == 1 else None
+    ragged = any(v.batch.ragged for v in samples)
+    if dim is None and None not in {v.batch.dim for v in samples}:
+        return coupled(ip, operands, node, frame)
+    return replace(tensor(Batch(Dep.SAMPLE, dim=dim, ndim=ndim, ragged=ragged), *values), params=taint)
+
+
+def _is_batch_shaped(ip: Interpreter, value: Value, samples: list[Value]) -> bool:
+    """Whether a tensor was created with a loader's batch size as its first size."""
+    if value.size0 is None:
+        return False
+    return any(value.size0 == ip.batch_sizes.get(source) for v in samples for source in v.sources)
+
+
+def coupled(ip: Interpreter, operands: list[Operand], node: ast.expr, frame: Frame) -> Value:
+    """Samples are mixed: outside a forward every per-sample operand is gathered first, inside it is refused."""
+    if frame.forward:
+        ip.sites.report("DST111", node)
+        return tensor(Batch(Dep.COUPLED, reason="samples are mixed inside a forward"), *[v for _, v in operands])
+    for operand, value in operands:
+        if value.is_sample:
+            sinks.gather(ip, operand, value, frame, "DST115")
+    return tensor(REDUCED)
+
+
+def split(ip: Interpreter, node: ast.expr) -> None:
+    """A hand-made batch is to be split."""
+    if not sinks.is_runtime_argument(ip, node):
+        ip.sites.keep(ip.sites.splits, node, Split(node))
+
+
+def full(ip: Interpreter, node: ast.expr, value: Value) -> None:
+    """A parameter is read outside a forward: what iterates over the parameters gives whole ones."""
+    where = value.arg or node
+    if not sinks.is_runtime_argument(ip, where) and value.params & ip.sites.owned:
+        ip.sites.keep(ip.sites.fulls, where, Full(where))
+
+
+def unary(ip: Interpreter, node: ast.UnaryOp, frame: Frame) -> Value:
+    """Value of `op operand`."""
+    from . import expressions
+
+    value = expressions.evaluate(ip, node.operand, frame)
+    if isinstance(node.op, ast.Not):
+        sinks.as_global(ip, node.operand, value, frame)
+        return Value(batch=GLOBAL)
+    if isinstance(node.op, ast.USub) and isinstance(value.const, (int, float)):
+        return replace(value, const=-value.const)
+    if value.dep is Dep.ROWS and not frame.forward:
+        return replace(value, const=NOTHING)
+    return replace(value, const=NOTHING, items=None, arrival=None)
+
+
+def compare(ip: Interpreter, node: ast.Compare, frame: Frame) -> Value:
+    """Value of a comparison: per-sample for tensors, a global decision for host numbers."""
+    from . import expressions
+
+    operands = [(n, expressions.evaluate(ip, n, frame)) for n in (node.left, *node.comparators)]
+    if any(isinstance(op, (ast.Is, ast.IsNot, ast.In, ast.NotIn)) for op in node.ops):
+        return Value(batch=GLOBAL)
+    if any(v.is_sample for _, v in operands):
+        return elementwise(ip, operands, node, frame)
+    if frame.forward:
+        return Value(batch=GLOBAL)
+    rows = [o for o in operands if o[1].dep is Dep.ROWS]
+    if len(rows) != len(operands):
+        for operand, _ in rows:
+            sinks.count(ip, operand, frame)
+    return Value(batch=REDUCED if any(v.batch.data for _, v in operands) else GLOBAL)
+
+
+__all__ = ["SAMPLE", "Operand", "binary", "combine", "compare", "coupled", "elementwise", "full", "split", "unary"]

@@ -1,0 +1,77 @@
+"""Calls of distify's own runtime in code that is converted already."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from . import sinks
+from .values import EMPTY, GLOBAL, HOST, REDUCED, Dep, Role, Value, tensor
+
+if TYPE_CHECKING:
+    from .calls import Arguments
+    from .interpreter import Frame, Interpreter
+
+_REDUCTIONS = {"mean", "sum", "max", "min"}
+
+
+def call(ip: Interpreter, name: str, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
+    """Value of `runtime.<name>(...)`."""
+    from . import expressions
+
+    first = arguments.positional[0][1] if arguments.positional else EMPTY
+    if name in _REDUCTIONS:
+        return replace(tensor(REDUCED), params=first.params)
+    if name == "gather":
+        return expressions.globalised(first)
+    if name == "any":
+        return HOST
+    if name == "shard":
+        ip.sites.sharded.update(first.sources)
+        return first
+    if name == "split":
+        return expressions.sampled(first, node)
+    if name == "draw":
+        operands = [v for _, v in arguments.positional[1:]]
+        sources = frozenset(s for v in operands for s in expressions.deep_sources(v))
+        return Value(batch=replace(expressions.SAMPLE, dim=0), sources=sources)
+    if name in ("full", "clone", "load_state_dict"):
+        return replace(first, is_param=False)
+    if name == "device":
+        return Value(batch=GLOBAL, roles=frozenset({Role.DEVICE}))
+    if name == "backward":
+        return backward(ip, first, arguments.positional[:1], node, frame)
+    if name == "step":
+        role = ip.made.scheduler_steps if first.has(Role.SCHEDULER) else ip.made.steps
+        role[node] = None
+        return HOST
+    if name.startswith("clip_grad"):
+        ip.made.clips[node] = None
+    return Value(batch=GLOBAL)
+
+
+def backward(
+    ip: Interpreter, loss: Value, operands: list[tuple[ast.expr, Value]], node: ast.Call, frame: Frame
+) -> Value:
+    """A backward: its loss must be global; the loops and functions around it train."""
+    ip.made.backwards[node] = None
+    current: Frame | None = frame
+    while current is not None:
+        if current.node is not None and current.node not in ip.made.training_defs:
+            ip.made.training_defs.add(current.node)
+            ip.sites.changed = True
+        current = current.caller
+    for loop in frame.loops[-1:]:
+        if loop not in ip.made.training_loops:
+            ip.made.training_loops.add(loop)
+            ip.sites.changed = True
+    for operand, _ in operands[:1]:
+        if loss.dep in (Dep.UNKNOWN, Dep.COUPLED):
+            ip.sites.report("DST110", operand, f"How this loss depends on the batch can't be told: {loss.batch.reason}.")
+        elif loss.is_sample and not frame.forward:
+            ip.sites.report("DST110", operand, "This loss still has one value per sample where backward runs.")
+    return HOST
+
+
+__all__ = ["backward", "call", "sinks"]

@@ -1,0 +1,73 @@
+"""What the interpretation writes down: values of expressions, and the places that need an edit.
+
+Places found in one pass change how the next pass evaluates them (a counted integer is global from then on), so the
+passes converge on a program in which everything that leaves an iteration is global.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from ..findings import Finding, finding
+from .model import Arrival, Count, Draw, Full, Gathered, Reduction, Split
+from .values import EMPTY, Value, join
+
+
+@dataclass
+class Sites:
+    """All recorded places.
+
+    Attributes:
+        values: joined value of every evaluated expression.
+        splits: expressions whose hand-made batch is to be split (kept from pass to pass).
+        feeds: loader calls and batches that reach a prepared model.
+        owned: heap cells of models whose parameters an optimizer owns.
+        global_reductions: reductions that were also met with a replicated operand.
+    """
+
+    values: dict[ast.AST, Value] = field(default_factory=dict)
+    reductions: dict[ast.AST, Reduction] = field(default_factory=dict)
+    arrivals: dict[tuple[ast.AST, str], Arrival] = field(default_factory=dict)
+    counts: dict[ast.AST, Count] = field(default_factory=dict)
+    gathers: dict[ast.AST, Gathered] = field(default_factory=dict)
+    draws: dict[ast.AST, Draw] = field(default_factory=dict)
+    splits: dict[ast.AST, Split] = field(default_factory=dict)
+    fulls: dict[ast.AST, Full] = field(default_factory=dict)
+    findings: dict[tuple[str, ast.AST], Finding] = field(default_factory=dict)
+    feeds: set[ast.AST] = field(default_factory=set)
+    sharded: set[ast.AST] = field(default_factory=set)
+    owned: set[int] = field(default_factory=set)
+    global_uses: set[ast.AST] = field(default_factory=set)
+    changed: bool = False
+
+    def record(self, node: ast.AST, value: Value) -> None:
+        """Join a value into what is known of an expression."""
+        old = self.values.get(node, EMPTY)
+        if old is not value:
+            self.values[node] = join(old, value)
+
+    def keep(self, table: dict, key: object, item: object) -> None:  # type: ignore[type-arg]
+        """Write a place down once."""
+        if table.get(key) != item:
+            table[key] = item
+            self.changed = True
+
+    def feed(self, sources: Iterable[ast.AST]) -> None:
+        """These loaders or batches reach a prepared model."""
+        for source in sources:
+            if source not in self.feeds:
+                self.feeds.add(source)
+                self.changed = True
+
+    def own(self, cells: Iterable[int]) -> None:
+        """These models' parameters are in an optimizer."""
+        for cell in cells:
+            if cell not in self.owned:
+                self.owned.add(cell)
+                self.changed = True
+
+    def report(self, code: str, node: ast.AST, message: str = "", hint: str = "") -> None:
+        """Report a finding about a node once."""
+        self.findings.setdefault((code, node), finding(code, node, message, hint))

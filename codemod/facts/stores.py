@@ -1,0 +1,202 @@
+"""Abstract interpretation: assignment to names, attributes, items and tuples, and augmented assignment."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from . import attributes, expressions, loops, operators, sinks
+from .values import EMPTY, GLOBAL, HOST, REDUCED, ROWS, SAMPLE, Batch, Dep, Role, Value, tensor
+
+if TYPE_CHECKING:
+    from .interpreter import Frame, Interpreter
+
+
+def store(ip: Interpreter, target: ast.expr, value: Value, statement: ast.AST | None, frame: Frame) -> None:
+    """Assign an evaluated value to a target."""
+    if isinstance(target, ast.Name):
+        if value.dep is Dep.PENDING and value.arrival is None and isinstance(statement, ast.stmt):
+            value = replace(value, arrival=(statement, target.id))
+        ip.bind(target.id, value, frame)
+        ip.sites.record(target, value)
+    elif isinstance(target, (ast.Tuple, ast.List)):
+        _unpack(ip, target, value, statement, frame)
+    elif isinstance(target, ast.Starred):
+        store(ip, target.value, Value(element=loops.element(ip, value, frame)), statement, frame)
+    elif isinstance(target, ast.Attribute):
+        _attribute(ip, target, value, frame)
+    elif isinstance(target, ast.Subscript):
+        _item(ip, target, value, frame)
+
+
+def _unpack(
+    ip: Interpreter, target: ast.Tuple | ast.List, value: Value, statement: ast.AST | None, frame: Frame
+) -> None:
+    """Unpack into several targets."""
+    ip.sites.record(target, value)
+    count = len(target.elts)
+    star = next((i for i, t in enumerate(target.elts) if isinstance(t, ast.Starred)), None)
+    if value.shape_dim is not None:
+        parts = [_size(value, i, i if star is None or i < star else i - count) for i in range(count)]
+    elif value.items is not None and (len(value.items) == count or star is not None):
+        parts = _members(value.items, count, star)
+    elif value.is_sample and value.opaque:
+        parts = [replace(value, opaque=False)] * count
+    elif value.is_sample:
+        part = sinks.gather(ip, statement.value, value, frame) if isinstance(statement, ast.Assign) else value
+        parts = [part] * count
+    else:
+        parts = [loops.element(ip, value, frame)] * count
+    for item, part in zip(target.elts, parts):
+        store(ip, item, part, statement, frame)
+
+
+def _size(shape: Value, index: int, position: int) -> Value:
+    """One size of an unpacked shape."""
+    if index == shape.shape_dim and position >= 0:
+        return Value(batch=ROWS, sources=shape.sources)
+    return Value(batch=GLOBAL)
+
+
+def _members(items: tuple[Value, ...], count: int, star: int | None) -> list[Value]:
+    if star is None:
+        return list(items)
+    after = count - star - 1
+    middle = items[star : len(items) - after]
+    return [*items[:star], Value(items=middle), *items[len(items) - after :]]
+
+
+def _attribute(ip: Interpreter, target: ast.Attribute, value: Value, frame: Frame) -> None:
+    """`base.attr = value`: into every object that the base may be; submodules learn their root."""
+    base = expressions.evaluate(ip, target.value, frame)
+    if value.dep is Dep.PENDING and not frame.forward:
+        value = replace(value, arrival=None)
+    for cell in base.objs:
+        ip.heap.store(cell, target.attr, replace(value, arrival=None))
+        if Role.MODEL in ip.heap[cell].roles:
+            adopt(ip, cell, value)
+    ip.sites.record(target, value)
+
+
+def adopt(ip: Interpreter, cell: int, value: Value) -> None:
+    """Modules held by a module are parts of it."""
+    members = [value, *(value.items or ())]
+    if value.element is not None:
+        members.append(value.element)
+    for member in members:
+        for part in member.objs:
+            held = ip.heap[part]
+            if held.root is None and part != cell and attributes.root(ip, cell) != part:
+                held.root = cell
+                ip.heap.changed = True
+            if held.cls is None and not held.roles and held.element != EMPTY:
+                adopt(ip, cell, held.element)
+
+
+def _item(ip: Interpreter, target: ast.Subscript, value: Value, frame: Frame) -> None:
+    """`base[index] = value`: per-sample values stored in something that outlives the iteration are gathered."""
+    base = expressions.evaluate(ip, target.value, frame)
+    index = EMPTY if isinstance(target.slice, (ast.Slice, ast.Tuple)) else expressions.evaluate(ip, target.slice, frame)
+    outlives = not base.is_sample and not frame.forward and base.dep is Dep.GLOBAL
+    if outlives and index.is_sample:
+        sinks.gather(ip, target.slice, index, frame)
+    if isinstance(target.slice, (ast.Slice, ast.Tuple)):
+        for part in ast.walk(target.slice):
+            if isinstance(part, ast.Name):
+                held = expressions.evaluate(ip, part, frame)
+                if outlives and held.dep is Dep.ROWS:
+                    sinks.count(ip, part, frame)
+    statement = frame.statement
+    if outlives and expressions.has_sample(value) and isinstance(statement, ast.Assign):
+        value = sinks.gather(ip, statement.value, value, frame)
+    for cell in base.objs:
+        if isinstance(index.const, str):
+            ip.heap.store(cell, index.const, value)
+        ip.heap.add(cell, keep(ip, cell, value, frame, statement))
+    ip.sites.record(target, value)
+
+
+def keep(ip: Interpreter, cell: int, value: Value, frame: Frame, statement: ast.stmt | None) -> Value:
+    """What a container holds of a value stored by a statement: per-sample values that outlive their batch, gathered."""
+    if not expressions.has_sample(value) or not outlives_batch(ip, cell, frame):
+        return value
+    if isinstance(statement, ast.Assign):
+        return sinks.gather(ip, statement.value, value, frame)
+    return value
+
+
+def outlives_batch(ip: Interpreter, cell: int, frame: Frame) -> bool:
+    """Whether an object was made outside of the innermost running loop over batches."""
+    if frame.forward:
+        return False
+    made = ip.heap[cell].loops
+    for loop in reversed(frame.loops):
+        if ip.loop_sources.get(loop):
+            return loop not in made
+    return False
+
+
+def augment(ip: Interpreter, node: ast.AugAssign, frame: Frame) -> None:
+    """`target op= value`: what accumulates beyond the iteration is global."""
+    load = _as_load(ip, node.target)
+    old = expressions.evaluate(ip, load, frame)
+    new = expressions.evaluate(ip, node.value, frame)
+    if old.objs and isinstance(node.op, ast.Add) and not old.roles and old.dep is Dep.BOTTOM:
+        _extend(ip, node, old, new, frame)
+        return
+    if new.dep is Dep.ROWS and not frame.forward and old.dep is not Dep.ROWS:
+        sinks.count(ip, node.value, frame)
+        new = tensor(REDUCED)
+    elif new.dep is Dep.ROWS and old.dep is Dep.ROWS:
+        sinks.count(ip, node.value, frame)
+        new = tensor(REDUCED)
+    if new.is_sample and old.dep in (Dep.GLOBAL, Dep.BOTTOM) and _accumulates(ip, node, frame):
+        ip.sites.report("DST117", node)
+    value = operators.combine(ip, node.op, (load, old), (node.value, new), node.value, frame)
+    store(ip, node.target, value, node, frame)
+
+
+def _accumulates(ip: Interpreter, node: ast.AugAssign, frame: Frame) -> bool:
+    """Whether a name is assigned nowhere in the running batch loop but by accumulation."""
+    if frame.forward or not isinstance(node.target, ast.Name):
+        return False
+    for loop in reversed(frame.loops):
+        if ip.loop_sources.get(loop):
+            return not any(
+                isinstance(part, ast.Name) and part.id == node.target.id and isinstance(part.ctx, ast.Store)
+                for statement in ast.walk(loop)
+                if isinstance(statement, (ast.Assign, ast.AnnAssign, ast.For))
+                for part in ast.walk(statement.targets[0] if isinstance(statement, ast.Assign) else statement.target)
+            )
+    return False
+
+
+def _extend(ip: Interpreter, node: ast.AugAssign, old: Value, new: Value, frame: Frame) -> None:
+    """`container += values`."""
+    element = loops.element(ip, new, frame)
+    for cell in old.objs:
+        if expressions.has_sample(new) and outlives_batch(ip, cell, frame):
+            element = loops.element(ip, sinks.gather(ip, node.value, new, frame), frame)
+        ip.heap.add(cell, element)
+    store(ip, node.target, replace(old, items=None, params=old.params | new.params), node, frame)
+
+
+def _as_load(ip: Interpreter, target: ast.expr) -> ast.expr:
+    """The target as an expression that is read; its parts keep their identity and their recorded values."""
+    key = target
+    if key not in ip.loads:
+        if isinstance(target, ast.Name):
+            load: ast.expr = ast.copy_location(ast.Name(target.id, ast.Load()), target)
+        elif isinstance(target, ast.Attribute):
+            load = ast.copy_location(ast.Attribute(target.value, target.attr, ast.Load()), target)
+        else:
+            assert isinstance(target, ast.Subscript)
+            load = ast.copy_location(ast.Subscript(target.value, target.slice, ast.Load()), target)
+        ip.loads[key] = load
+        ip.names.adopt(load, target)
+        ip.parents[load] = ip.parents[target]
+    return ip.loads[key]
+
+
+__all__ = ["HOST", "SAMPLE", "Batch", "adopt", "augment", "keep", "outlives_batch", "store"]

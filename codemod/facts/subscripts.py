@@ -1,0 +1,192 @@
+"""Abstract interpretation: indexing."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from . import attributes, loops, sinks
+from .values import EMPTY, GLOBAL, NOTHING, REDUCED, ROWS, Batch, Dep, Role, Value, join, tensor
+
+if TYPE_CHECKING:
+    from .interpreter import Frame, Interpreter
+
+
+def subscript(ip: Interpreter, node: ast.Subscript, frame: Frame) -> Value:
+    """Value of `base[index]`."""
+    from . import expressions
+
+    base = expressions.evaluate(ip, node.value, frame)
+    index = _index(ip, node.slice, frame)
+    value = _get(ip, base, index, node, frame)
+    return attributes.arrive_or_keep(ip, node, value, frame)
+
+
+def _index(ip: Interpreter, node: ast.expr, frame: Frame) -> Value:
+    from . import expressions
+
+    if isinstance(node, ast.Slice):
+        for part in (node.lower, node.upper, node.step):
+            if part is not None:
+                expressions.evaluate(ip, part, frame)
+        return EMPTY
+    if isinstance(node, ast.Tuple):
+        values = [_index(ip, item, frame) for item in node.elts]
+        return Value(items=tuple(values))
+    return expressions.evaluate(ip, node, frame)
+
+
+def _get(ip: Interpreter, base: Value, index: Value, node: ast.Subscript, frame: Frame) -> Value:
+    if base.shape_dim is not None:
+        return _of_shape(base, index, node)
+    if base.items is not None:
+        return _of_tuple(base, index, node)
+    if base.has(Role.LOADER) and not base.objs:
+        return base
+    if base.objs and not base.is_sample:
+        return _of_container(ip, base, index, frame)
+    if base.element is not None and not base.is_sample:
+        return loops.element(ip, base, frame)
+    if base.is_sample:
+        return _of_sample(ip, base, index, node, frame)
+    if base.dep is Dep.GLOBAL or base.dep is Dep.BOTTOM:
+        return _of_global(ip, base, index, node, frame)
+    return base
+
+
+def _of_shape(base: Value, index: Value, node: ast.Subscript) -> Value:
+    """One size (this rank's rows, if it is the batch dimension's) or a part of a shape."""
+    dim = base.shape_dim
+    if isinstance(node.slice, ast.Slice):
+        lower = _constant(node.slice.lower)
+        start = lower if isinstance(lower, int) else 0
+        inside = dim is not None and dim >= start and dim >= 0 and start >= 0
+        return replace(base, shape_dim=dim - start if inside and dim is not None else -1)
+    if index.const is not NOTHING and index.const == dim:
+        return Value(batch=ROWS, sources=base.sources)
+    return Value(batch=GLOBAL)
+
+
+def _constant(node: ast.expr | None) -> object:
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
+        value = node.operand.value
+        return -value if isinstance(value, int) else None
+    return None
+
+
+def _of_tuple(base: Value, index: Value, node: ast.Subscript) -> Value:
+    items = base.items or ()
+    position = _constant(node.slice)
+    if isinstance(position, int) and -len(items) <= position < len(items):
+        return items[position]
+    if isinstance(node.slice, ast.Slice):
+        lower, upper = _constant(node.slice.lower), _constant(node.slice.upper)
+        bounds = [v if isinstance(v, int) else None for v in (lower, upper)]
+        return replace(base, items=items[bounds[0] : bounds[1]])
+    found = EMPTY
+    for item in items:
+        found = join(found, item)
+    return found
+
+
+def _of_container(ip: Interpreter, base: Value, index: Value, frame: Frame) -> Value:
+    """A dict or list of the program, a `Sequential`, a dataset, a scheduler's groups."""
+    found = EMPTY
+    for cell in base.objs:
+        held = ip.heap[cell]
+        if isinstance(index.const, str) and index.const in held.attrs:
+            found = join(found, held.attrs[index.const])
+        elif held.cls is None and Role.MODEL in held.roles:
+            found = join(found, Value(batch=GLOBAL, roles=held.roles, objs=frozenset({cell})))
+        else:
+            found = join(found, loops.element(ip, replace(base, objs=frozenset({cell})), frame))
+    return found if found != EMPTY else Value(batch=GLOBAL, params=base.params)
+
+
+def _of_sample(ip: Interpreter, base: Value, index: Value, node: ast.Subscript, frame: Frame) -> Value:
+    """Index of a tensor with a batch dimension, or of a batch of unknown structure."""
+    first = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) and node.slice.elts else node.slice
+    if base.opaque and isinstance(first, ast.Constant) and not isinstance(node.slice, ast.Tuple):
+        return replace(base, opaque=isinstance(first.value, str))
+    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    values = index.items if index.items is not None and isinstance(node.slice, ast.Tuple) else (index,)
+    return _index_rows(ip, base, list(zip(parts, values)), node, frame)
+
+
+def _index_rows(
+    ip: Interpreter, base: Value, parts: list[tuple[ast.expr, Value]], node: ast.Subscript, frame: Frame
+) -> Value:
+    """Follow the batch dimension through the parts of an index."""
+    dim, removed, position = base.batch.dim, 0, 0
+    if any(isinstance(p, ast.Constant) and p.value is Ellipsis for p, _ in parts):
+        before = [p for p, _ in parts].index(next(p for p, _ in parts if isinstance(p, ast.Constant) and p.value is ...))
+        parts = parts[:before]
+    for part, value in parts:
+        if isinstance(part, ast.Constant) and part.value is None:
+            removed -= 1
+            continue
+        if position == dim:
+            return _at_batch_dim(ip, base, part, value, node, frame, dim - removed)
+        if not isinstance(part, ast.Slice):
+            if value.is_sample:
+                return replace(base, batch=Batch(Dep.SAMPLE, dim=None))
+            if value.const is not NOTHING or value.dep is Dep.GLOBAL and not value.origin:
+                removed += 1
+        position += 1
+    new = None if dim is None else dim - removed
+    ndim = None if base.batch.ndim is None else base.batch.ndim - removed
+    return replace(base, batch=replace(base.batch, dim=new, ndim=ndim))
+
+
+def _at_batch_dim(
+    ip: Interpreter, base: Value, part: ast.expr, value: Value, node: ast.Subscript, frame: Frame, dim: int
+) -> Value:
+    """The batch dimension itself is indexed: whole, by a mask of this rank's rows, or by global position."""
+    if isinstance(part, ast.Slice) and part.lower is None and part.upper is None and part.step is None:
+        return replace(base, batch=replace(base.batch, dim=dim, ndim=None))
+    if isinstance(part, ast.Slice) and part.lower is None and part.step is None and part.upper is not None:
+        upper = ip.sites.values.get(part.upper, EMPTY)
+        if upper.dep is Dep.ROWS:
+            return base
+    if value.is_sample and not isinstance(part, ast.Slice):
+        if value.batch.dim == 0:
+            return replace(base, batch=replace(base.batch, ragged=True, ndim=None))
+        return replace(base, batch=replace(base.batch, dim=None))
+    if isinstance(part, ast.Call) and (ip.names.qualified(part.func) or "") in ("torch.arange", "builtins.range"):
+        return base
+    if frame.forward:
+        ip.sites.report("DST111", node)
+        return tensor(Batch(Dep.UNKNOWN, reason="indexes the batch by position inside a forward"))
+    sinks.gather(ip, node.value, base, frame)
+    return Value(batch=REDUCED)
+
+
+def _of_global(ip: Interpreter, base: Value, index: Value, node: ast.Subscript, frame: Frame) -> Value:
+    """Index of replicated data: by rows of the batch it is per-sample, by a range of the loop it picks a batch."""
+    if index.is_sample:
+        return tensor(Batch(Dep.SAMPLE, dim=index.batch.dim), index)
+    members = index.items or (index,)
+    if any(v.is_sample for v in members):
+        return tensor(Batch(Dep.SAMPLE, dim=None), *members)
+    batch = base.batch if base.dep is Dep.GLOBAL else GLOBAL
+    picks = index.origin is not None or _range_of_loop(ip, node.slice, frame)
+    return Value(batch=batch, params=base.params, origin=node if picks and not base.params else None)
+
+
+def _range_of_loop(ip: Interpreter, index: ast.expr, frame: Frame) -> bool:
+    """Whether an index is a slice whose bounds move with a running loop (`data[i:i + size]`)."""
+    if isinstance(index, ast.Tuple):
+        index = index.elts[0] if index.elts else index
+    if not isinstance(index, ast.Slice) or index.lower is None or index.upper is None:
+        return False
+    moving = {
+        part.id
+        for loop in frame.loops
+        if isinstance(loop, ast.For)
+        for part in ast.walk(loop.target)
+        if isinstance(part, ast.Name)
+    }
+    return any(isinstance(part, ast.Name) and part.id in moving for part in ast.walk(index))

@@ -1,0 +1,254 @@
+"""The lattice of abstract values: batch types, roles, and the structure of containers and instances.
+
+Order of `Dep` is the order of the join: a variable that holds a constant on one path and a slice on another is a slice.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, replace
+from enum import Enum, IntEnum
+from functools import reduce
+
+
+class Role(Enum):
+    """What a value is in a training script."""
+
+    MODEL = "model"
+    OPTIMIZER = "optimizer"
+    SCHEDULER = "scheduler"
+    LOADER = "loader"
+    DATASET = "dataset"
+    SAMPLER = "sampler"
+    CRITERION = "criterion"
+    SCALER = "scaler"
+    DEVICE = "device"
+    WRITER = "writer"
+
+
+class Dep(IntEnum):
+    """How a value depends on the batch.
+
+    ROWS is a host integer linear in this rank's rows. PENDING is a value that a prepared forward has reduced over its
+    slice; it is reduced over ranks where it arrives.
+    """
+
+    BOTTOM = 0
+    GLOBAL = 1
+    ROWS = 2
+    SAMPLE = 3
+    PENDING = 4
+    COUPLED = 5
+    UNKNOWN = 6
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Batch type of a value.
+
+    Attributes:
+        dep: the kind of dependence.
+        dim: batch dimension of a SAMPLE; `None` where it was flattened together with others.
+        ndim: number of dimensions, where known.
+        kind, by: reduction that a PENDING waits for, and the source text of its divisor (`None`: rows).
+        ragged: a SAMPLE with a data-dependent number of rows (boolean mask).
+        data: a GLOBAL computed from batches (not a constant of the program).
+        reason: why it is UNKNOWN or COUPLED.
+    """
+
+    dep: Dep = Dep.BOTTOM
+    dim: int | None = None
+    ndim: int | None = None
+    kind: str = ""
+    by: str | None = None
+    ragged: bool = False
+    data: bool = False
+    reason: str = ""
+
+
+BOTTOM = Batch()
+GLOBAL = Batch(Dep.GLOBAL)
+REDUCED = Batch(Dep.GLOBAL, data=True)
+ROWS = Batch(Dep.ROWS)
+SAMPLE = Batch(Dep.SAMPLE, dim=0)
+
+
+@dataclass(frozen=True)
+class FunctionRef:
+    """A function of the program, with the object that it is bound to."""
+
+    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+    bound: int | None = None
+
+
+class _Nothing(Enum):
+    NOTHING = "no constant"
+
+
+NOTHING = _Nothing.NOTHING
+
+
+@dataclass(frozen=True)
+class Value:
+    """What is known of an expression's value.
+
+    Attributes:
+        batch: dependence on the batch.
+        roles: what the value is.
+        objs: heap cells it may be.
+        items: members of a tuple of known length.
+        element: what iterating or indexing it gives, where it has no known length.
+        ref: dotted name of something outside the program (module, class, function).
+        defs: functions of the program it may be.
+        classes: classes of the program it may be.
+        const: its value where it is a literal.
+        sources: loader calls and split expressions that its rows come from.
+        params: heap cells of the models whose parameters it holds.
+        is_param: it is a parameter itself.
+        origin: expression that picked the rows of a hand-made batch (a GLOBAL whose dim 0 is a batch).
+        arg: argument expression of the call that passed it into the current function.
+        shape_dim: for a shape, the index of the batch dimension (-1: none of a shape).
+        arrival: statement and target where a PENDING was unpacked.
+        size0: source text of the first size of a created tensor.
+        opaque: a batch or model output of unknown structure.
+    """
+
+    batch: Batch = BOTTOM
+    roles: frozenset[Role] = frozenset()
+    objs: frozenset[int] = frozenset()
+    items: tuple[Value, ...] | None = None
+    element: Value | None = None
+    ref: str | None = None
+    defs: frozenset[FunctionRef] = frozenset()
+    classes: frozenset[ast.ClassDef] = frozenset()
+    const: Hashable = NOTHING
+    sources: frozenset[ast.AST] = frozenset()
+    params: frozenset[int] = frozenset()
+    is_param: bool = False
+    origin: ast.expr | None = None
+    arg: ast.expr | None = None
+    shape_dim: int | None = None
+    arrival: tuple[ast.stmt, str] | None = None
+    size0: str | None = None
+    opaque: bool = False
+
+    @property
+    def dep(self) -> Dep:
+        """Shorthand for `batch.dep`."""
+        return self.batch.dep
+
+    @property
+    def is_sample(self) -> bool:
+        """Whether it has one row per sample."""
+        return self.batch.dep is Dep.SAMPLE
+
+    def with_batch(self, batch: Batch) -> Value:
+        """The same value with another batch type."""
+        return replace(self, batch=batch)
+
+    def has(self, role: Role) -> bool:
+        """Whether it may have a role."""
+        return role in self.roles
+
+
+EMPTY = Value()
+HOST = Value(batch=GLOBAL)
+
+
+def tensor(batch: Batch, *operands: Value) -> Value:
+    """A fresh tensor (or number) of a batch type, whose rows come from the operands'."""
+    return Value(batch=batch, sources=union(v.sources for v in operands), params=union(v.params for v in operands))
+
+
+def union(sets: Iterable[frozenset]) -> frozenset:  # type: ignore[type-arg]
+    """Union of frozensets."""
+    return frozenset().union(*sets)
+
+
+def join_batch(a: Batch, b: Batch) -> Batch:
+    """Least upper bound of two batch types."""
+    if a == b or b.dep is Dep.BOTTOM:
+        return a
+    if a.dep is Dep.BOTTOM:
+        return b
+    if a.dep is not b.dep:
+        return a if a.dep > b.dep else b
+    if a.dep is Dep.SAMPLE:
+        return Batch(
+            Dep.SAMPLE,
+            dim=a.dim if a.dim == b.dim else None,
+            ndim=a.ndim if a.ndim == b.ndim else None,
+            ragged=a.ragged or b.ragged,
+        )
+    if a.dep is Dep.PENDING and (a.kind, a.by) != (b.kind, b.by):
+        return Batch(Dep.UNKNOWN, reason="different reductions reach it on different paths")
+    if a.dep is Dep.GLOBAL:
+        return REDUCED if a.data or b.data else GLOBAL
+    return a
+
+
+def join(a: Value, b: Value) -> Value:
+    """Least upper bound of two values."""
+    if a is b or a == b or b == EMPTY:
+        return a
+    if a == EMPTY:
+        return b
+    items = None
+    element = _join_optional(a.element, b.element)
+    if a.items is not None and b.items is not None and len(a.items) == len(b.items):
+        items = tuple(join(x, y) for x, y in zip(a.items, b.items))
+    elif a.items is not None and b.items is None and b.element is None:
+        items = a.items
+    elif b.items is not None and a.items is None and a.element is None:
+        items = b.items
+    else:
+        for members in (a.items, b.items):
+            if members:
+                element = reduce(join, members, element or EMPTY)
+    return Value(
+        batch=join_batch(a.batch, b.batch),
+        roles=a.roles | b.roles,
+        objs=a.objs | b.objs,
+        items=items,
+        element=element,
+        ref=a.ref if a.ref == b.ref or b.ref is None else (b.ref if a.ref is None else None),
+        defs=a.defs | b.defs,
+        classes=a.classes | b.classes,
+        const=a.const if a.const == b.const and type(a.const) is type(b.const) else NOTHING,
+        sources=a.sources | b.sources,
+        params=a.params | b.params,
+        is_param=a.is_param or b.is_param,
+        origin=a.origin or b.origin,
+        arg=a.arg if a.arg is b.arg else None,
+        shape_dim=a.shape_dim if a.shape_dim is not None else b.shape_dim,
+        arrival=a.arrival or b.arrival,
+        size0=a.size0 if a.size0 == b.size0 else None,
+        opaque=a.opaque or b.opaque,
+    )
+
+
+def _join_optional(a: Value | None, b: Value | None) -> Value | None:
+    if a is None or b is None:
+        return a if b is None else b
+    return join(a, b)
+
+
+def join_all(values: Iterable[Value]) -> Value:
+    """Join of any number of values."""
+    return reduce(join, values, EMPTY)
+
+
+def cut(value: Value, depth: int = 4) -> Value:
+    """Bound the nesting of containers, so that fixed points are reached."""
+    if value.items is None and value.element is None:
+        return value
+    if depth == 0:
+        inside = list(value.items or ()) + ([value.element] if value.element else [])
+        flat = join_all(replace(v, items=None, element=None) for v in inside)
+        return join(replace(value, items=None, element=None), flat)
+    return replace(
+        value,
+        items=None if value.items is None else tuple(cut(v, depth - 1) for v in value.items),
+        element=None if value.element is None else cut(value.element, depth - 1),
+    )
