@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from .batches import counts
@@ -68,19 +69,21 @@ class WholeCollate:
         """
         samples = list(samples)
         kept = copy.deepcopy(samples) if self.layout is None else samples  # `collate` may change its samples
-        streams = capture()
+        streams = capture() if self.layout is None else None
         batch = self.collate(samples)
         if self.layout is not None:
-            try:
-                return take(batch, self.layout, self.rank, self.world_size)
-            except SliceError:
-                self.layout = None  # a batch of another structure
+            with suppress(SliceError):  # a batch of another structure
+                made = take(batch, self.layout, self.rank, self.world_size)
+                if made.total == len(samples):
+                    return made
         after = capture()
         try:
-            restore(streams)
+            restore(streams or after)
             self.layout = learn(self.collate, kept, batch)
             return take(batch, self.layout, self.rank, self.world_size)
         except SliceError as error:
+            if self.world_size == 1:
+                return Cut(batch, len(samples), len(samples))  # nothing to cut
             name = getattr(self.collate, "__qualname__", type(self.collate).__name__)
             raise SliceError(
                 f"runtime.shard(): the batch that {name} returns can't be cut into slices: {error}. Return tensors "

@@ -59,7 +59,7 @@ def read_launcher(environment: Mapping[str, str] | None = None) -> Launcher | No
         there = ", ".join(f"{n}={environment[n]}" for n in NEEDED if environment.get(n))
         raise LaunchError(
             f"a launcher set {there}, but {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set. Start "
-            "with `torchrun --nproc-per-node N script.py`, or set all of them; for one process unset RANK and WORLD_SIZE"
+            "with `torchrun --nproc-per-node N script.py`, or set all of them; to run alone unset RANK and WORLD_SIZE."
         )
     values: dict[str, int] = {}
     for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"):

@@ -112,15 +112,22 @@ class BatchIterator(Iterator[Any]):
             found = item if sharding.kind == "whole" else self._cut(item, sharding.rank, sharding.world_size)
         if found.total:
             return found.batch, counts(found.total, sharding.world_size), found.local
-        shapes = [tensor.shape for tensor in leaves(found.batch) if tensor.dim() > 0]
-        held = int(shapes[0][0]) if shapes else 1
+        held = _held(found.batch)
         return found.batch, (held,) + (0,) * (sharding.world_size - 1), held
 
     def _cut(self, item: Any, rank: int, world_size: int) -> Cut:
         try:
             return take(item, by_size(item), rank, world_size)
         except SliceError as error:
+            if world_size == 1:
+                held = _held(item)
+                return Cut(item, held, held)  # nothing to cut
             raise SliceError(
                 f"{self.source.name} yields a batch that can't be cut: {error}. The loader's class has an __iter__ of "
                 "its own; let it yield tensors whose first dimension runs over the samples."
             ) from None
+
+
+def _held(item: Any) -> int:
+    """Rows of the first tensor in an item, 1 if there is none."""
+    return next((int(tensor.shape[0]) for tensor in leaves(item) if tensor.dim() > 0), 1)

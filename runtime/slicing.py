@@ -172,5 +172,36 @@ def learn(collate: Callable[[Any], Any], samples: list[Any], batch: Any) -> Layo
     for sample in (*samples[:3], *samples[3:][-1:]):  # one that `collate` drops changes nothing: try another
         layout = compare(batch, collate(copy.deepcopy([*samples, sample])))
         if any(True for _ in sizes(batch, layout)):
+            check(collate, layout, samples, batch, sample)
             break
     return layout
+
+
+def check(
+    collate: Callable[[Any], Any], layout: Layout, samples: list[Any], batch: Any, one: Any = None
+) -> None:
+    """Make sure that every sample makes one row or none, where a batch has another number of rows than samples.
+
+    Args:
+        collate, layout, samples, batch: as in `learn`.
+        one: a sample that makes a row; the first that does so is looked for if not given.
+
+    Raises:
+        SliceError: a sample makes several rows, as in a batch that is laid end to end.
+    """
+    if set(sizes(batch, layout)) == {len(samples)}:
+        return
+    for sample in samples:
+        if one is None:
+            one = sample if _rows(collate, layout, [sample, sample]) == 2 else None
+        elif (found := _rows(collate, layout, [one, sample])) not in (1, 2):
+            raise SliceError(f"two samples make {found} rows of it, so they can't be told apart")
+
+
+def _rows(collate: Callable[[Any], Any], layout: Layout, samples: list[Any]) -> int:
+    try:
+        return max(sizes(collate(copy.deepcopy(samples)), layout), default=0)
+    except SliceError:
+        raise
+    except Exception:  # nothing is left of samples that were all dropped
+        return 0

@@ -149,7 +149,7 @@ def _whole(value: Any, batch: Batch, like: bool) -> Any:
         raise BatchError("runtime.draw() gathers tensors, not NumPy arrays: pass torch.from_numpy(array).")
     if like:
         return _empty(value, batch.total)
-    from .reduce import gather
+    from .gather import gather
 
     return gather(value, of=batch)
 

@@ -36,7 +36,7 @@ class PrivateWorker:
             numpy.seed(seed & 0xFFFFFFFF)
         info = get_worker_info()
         if info is not None:
-            info.__dict__["seed"] = seed  # WorkerInfo refuses plain assignment
+            object.__setattr__(info, "seed", seed)  # WorkerInfo refuses plain assignment
         if self.start is not None:
             self.start(worker)
 

@@ -1,0 +1,150 @@
+"""Which batch a value belongs to."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+import torch
+
+from distify.runtime.batches import Batches, BatchError, counts, follow
+
+
+class Owner:
+    """Stands for the iterator of a pass."""
+
+
+def test_counts_are_divmod_with_larger_slices_first() -> None:
+    assert counts(7, 3) == (3, 2, 2)
+    assert counts(1, 3) == (1, 0, 0)
+    assert counts(4, 2) == (2, 2)
+
+
+def test_a_record_knows_its_rows() -> None:
+    batches = Batches(1, 3)
+    batch = batches.record(batches.source("a", [7, 2]), counts(7, 3), last=False)
+    assert (batch.rows, batch.total, batch.start, batch.local, batch.filler) == (2, 7, 3, 2, False)
+    assert batch.share == pytest.approx(2 / 7)
+    assert batch.ahead(1) == [7]
+    assert batch.ahead(4) == [7, 2]
+    short = batches.record(batches.source("b"), counts(1, 3))
+    assert (short.rows, short.total, short.start, short.local, short.filler) == (0, 1, 1, 1, True)
+    assert short.ahead(2) is None
+
+
+def test_no_batch_is_an_error_that_says_what_to_do() -> None:
+    batches = Batches(0, 2)
+    with pytest.raises(BatchError, match=r"runtime\.mean\(\) stands outside any batch.*of=tensor"):
+        batches.current("mean")
+    source = batches.source("a")
+    batches.record(source, (2, 2))
+    source.finish()
+    with pytest.raises(BatchError, match="outside any batch"):
+        batches.current("mean")
+
+
+def test_a_finished_batch_is_found_by_its_tensor_only() -> None:
+    batches = Batches(0, 2)
+    source = batches.source("a")
+    x = torch.zeros(2, 3)
+    record = batches.record(source, (2, 2), {"x": [x, "name"]})
+    source.finish()
+    assert batches.current("mean", of=x) is record
+    with pytest.raises(BatchError, match="no batch in use has 2 rows"):
+        batches.current("mean", of=x + 1)
+
+
+def test_named_by_rows() -> None:
+    batches = Batches(0, 2)
+    a = batches.record(batches.source("a"), (2, 2))
+    b = batches.record(batches.source("b"), (3, 2))
+    assert batches.current("mean", of=torch.zeros(3, 1)) is b
+    assert batches.current("mean", of=[torch.zeros(2)]) is a
+    batches.record(batches.source("c"), (3, 3))
+    with pytest.raises(BatchError, match="same number of rows"):
+        batches.current("mean", of=torch.zeros(3, 1))
+    with pytest.raises(BatchError, match="no batch in use has 5 rows"):
+        batches.current("mean", of=torch.zeros(5))
+
+
+def test_inner_loop_then_outer() -> None:
+    batches = Batches(0, 2)
+    train = batches.source("train")
+    outer = [batches.record(train, (4, 4)) for _ in range(3)][-1]
+    for _ in range(2):
+        inner = batches.source("test")
+        for rows in ((3, 3), (3, 2)):
+            assert batches.current("mean") is not None
+            record = batches.record(inner, rows)
+            assert batches.current("mean") is record
+        inner.finish()
+        assert batches.current("mean") is outer
+
+
+def test_two_loaders_that_take_turns_are_ambiguous_unless_alike() -> None:
+    batches = Batches(0, 2)
+    one, two = batches.source("one"), batches.source("two")
+    batches.record(one, (4, 4))
+    batches.record(two, (3, 3))
+    with pytest.raises(BatchError, match=r"two batches are in use, 3 of 6 rows from two and 4 of 8 rows from one"):
+        batches.current("mean")
+    batches.record(one, (4, 4))
+    with pytest.raises(BatchError, match="of=tensor"):
+        batches.current("mean")
+    alike = Batches(0, 2)
+    one, two = alike.source("one"), alike.source("two")
+    alike.record(one, (4, 4))
+    record = alike.record(two, (4, 4))
+    assert alike.current("mean") is record
+
+
+def test_a_dropped_iterator_ends_its_pass() -> None:
+    batches = Batches(0, 2)
+    outer = batches.record(batches.source("outer"), (4, 4))
+    owner = Owner()
+    source = batches.source("inner")
+    follow(owner, source)
+    batches.record(source, (3, 3))
+    batches.current("mean")
+    del owner
+    gc.collect()
+    assert batches.current("mean") is outer
+
+
+def test_one_batch_taken_from_a_loader_stays_usable() -> None:
+    """`batch = next(iter(loader))`: the iterator is gone before the batch is used."""
+    batches = Batches(0, 2)
+    owner = Owner()
+    source = batches.source("a")
+    follow(owner, source)
+    record = batches.record(source, (3, 3))
+    del owner
+    gc.collect()
+    assert batches.current("mean") is record
+    other = batches.source("b")
+    newer = batches.record(other, (4, 4))
+    assert batches.current("mean") is newer
+    other.finish()
+    with pytest.raises(BatchError, match="outside"):
+        batches.current("mean")
+
+
+def test_splits_are_told_apart_by_their_place() -> None:
+    batches = Batches(0, 2)
+    train, test = batches.site("train.py:1"), batches.site("train.py:9")
+    assert batches.site("train.py:1") is train
+    for _ in range(3):
+        batches.record(train, (4, 4))
+    for _ in range(2):
+        record = batches.record(test, (5, 5))
+        assert batches.current("mean") is record
+    record = batches.record(train, (4, 4))
+    assert batches.current("mean") is record
+
+
+def test_two_data_sets_split_once_are_ambiguous() -> None:
+    batches = Batches(0, 2)
+    batches.record(batches.site("train.py:1"), (40, 40))
+    batches.record(batches.site("train.py:2"), (9, 9))
+    with pytest.raises(BatchError, match="of=tensor"):
+        batches.current("mean")

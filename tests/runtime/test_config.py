@@ -1,0 +1,80 @@
+"""Where options come from, and what an unknown one says."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from distify.runtime.config import Config, ConfigError, resolve
+
+
+def table(folder: Path, text: str) -> Path:
+    (folder / "pyproject.toml").write_text(text, encoding="utf-8")
+    return folder
+
+
+def test_defaults(tmp_path: Path) -> None:
+    assert resolve({}, {}, tmp_path) == Config("ddp", "fp32", 1, "global", "exact", 2)
+
+
+def test_code_wins_over_environment_over_pyproject(tmp_path: Path) -> None:
+    table(tmp_path, '[tool.distify]\nbackend = "deepspeed"\nprecision = "bf16"\naccumulate = 4\nzero-stage = 3\n')
+    environment = {"DISTIFY_BACKEND": "fsdp", "DISTIFY_ACCUMULATE": "2", "DISTIFY_BATCH": ""}
+    found = resolve({"backend": "ddp", "accumulate": None}, environment, tmp_path)
+    assert found == Config("ddp", "bf16", 2, "global", "exact", 3)
+
+
+def test_the_nearest_pyproject_counts(tmp_path: Path) -> None:
+    table(tmp_path, '[tool.distify]\nbackend = "fsdp"\n')
+    inner = tmp_path / "package" / "scripts"
+    inner.mkdir(parents=True)
+    assert resolve({}, {}, inner).backend == "fsdp"
+    table(tmp_path / "package", "[tool.other]\n")
+    assert resolve({}, {}, inner).backend == "ddp"
+
+
+@pytest.mark.parametrize(
+    ("given", "environment", "message"),
+    [
+        ({"backend": "fdsp"}, {}, r"runtime\.init\(backend=…\): unknown value 'fdsp', did you mean 'fsdp'\?"),
+        ({"precision": "float16"}, {}, r"valid: fp32, bf16, fp16"),
+        ({"accumulate": 0}, {}, r"accumulate=…\): 0 is not a whole number from 1"),
+        ({"accumulate": 2.0}, {}, r"2\.0 is not a whole number"),
+        ({"accumulate": True}, {}, r"True is not a whole number"),
+        ({"zero_stage": 4}, {}, r"from 0 to 3"),
+        ({}, {"DISTIFY_BATCH": "per_device"}, r"DISTIFY_BATCH: unknown value 'per_device', did you mean 'per-device'"),
+        ({}, {"DISTIFY_ACCUMULATE": "four"}, r"DISTIFY_ACCUMULATE: 'four' is not"),
+        ({}, {"DISTIFY_BACKENDS": "ddp"}, r"unknown environment variable DISTIFY_BACKENDS, did you mean 'DISTIFY_BACK"),
+    ],
+)
+def test_unknown_values_name_the_nearest(
+    given: dict[str, object], environment: dict[str, str], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        resolve(given, environment, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('[tool.distify]\nbackand = "ddp"\n', r"unknown key 'backand', did you mean 'backend'\?"),
+        ('[tool.distify]\nbatchnorm = "exakt"\n', r"\[tool\.distify\] batchnorm: unknown value 'exakt', did you mean"),
+        ("[tool]\ndistify = 3\n", r"must be a table"),
+        ("[tool.distify\n", r"pyproject\.toml: "),
+    ],
+)
+def test_pyproject_errors_name_the_file(text: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=message) as error:
+        resolve({}, {}, table(tmp_path, text))
+    assert str(tmp_path / "pyproject.toml") in str(error.value)
+
+
+def test_switches_are_known(tmp_path: Path) -> None:
+    resolve({}, {"DISTIFY_TRACE": "x", "DISTIFY_ALL_RANKS": "1", "DISTIFY_TIMEOUT": "5", "DISTIFY_DEBUG": "1"}, tmp_path)
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 11), reason="tomllib is in the standard library")
+def test_tomli_stands_in(tmp_path: Path) -> None:
+    assert resolve({}, {}, table(tmp_path, '[tool.distify]\nbackend = "fsdp"\n')).backend == "fsdp"
