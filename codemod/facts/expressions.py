@@ -44,7 +44,7 @@ def _as_edited(ip: Interpreter, node: ast.expr, value: Value) -> Value:
         return tensor(REDUCED)
     if node in ip.sites.gathers and has_sample(value):
         return globalised(value)
-    if node in ip.sites.splits and value.dep is Dep.GLOBAL:
+    if node in ip.sites.splits and value.dep <= Dep.GLOBAL and not has_sample(value):
         return sampled(value, node, ip.sites.splits[node].dim)
     return value
 
@@ -60,7 +60,7 @@ def globalised(value: Value) -> Value:
 def sampled(value: Value, source: ast.AST, dim: int = 0) -> Value:
     """The value after `runtime.split`: every tensor in it has this rank's rows."""
     if value.items is not None:
-        return replace(value, items=tuple(sampled(v, source, dim) for v in value.items), sources=frozenset({source}))
+        return Value(items=tuple(sampled(v, source, dim) for v in value.items), sources=frozenset({source}))
     batch = Batch(Dep.SAMPLE, dim=dim, ndim=value.batch.ndim)
     return Value(batch=batch, sources=frozenset({source}), opaque=value.opaque, element=None)
 

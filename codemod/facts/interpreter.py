@@ -33,7 +33,7 @@ class Frame:
         caller: frame that called it, and the call.
         forward: inside the forward of a prepared model.
         loops: running loop statements, callers' included, outermost first.
-        sources: for each running loop over batches: the loop and the sources of its element.
+        alive: for each loop, the groups of sources whose batches one iteration holds.
         statement: the statement that runs.
         self_cell: the object whose method it is.
     """
@@ -51,6 +51,7 @@ class Frame:
     yielded: Value | None = None
     global_names: set[str] = field(default_factory=set)
     nonlocal_names: set[str] = field(default_factory=set)
+    alive: dict[ast.AST | None, set[frozenset[ast.AST]]] = field(default_factory=dict)
 
     @property
     def depth(self) -> int:

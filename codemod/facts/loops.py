@@ -34,10 +34,17 @@ def element(ip: Interpreter, value: Value, frame: Frame) -> Value:
     return found
 
 
+def _loop(frame: Frame) -> ast.AST | None:
+    """The loop whose iterations get the batches that are fetched now."""
+    statement = frame.statement
+    if isinstance(statement, (ast.For, ast.AsyncFor)) and statement not in frame.loops:
+        return statement
+    return frame.loops[-1] if frame.loops else None
+
+
 def note_sources(ip: Interpreter, sources: frozenset[ast.AST], frame: Frame) -> None:
     """Batches of these sources are alive in the innermost running loop."""
-    loop = frame.statement if isinstance(frame.statement, (ast.For, ast.AsyncFor)) else None
-    where = loop or (frame.loops[-1] if frame.loops else None)
+    where = _loop(frame)
     if sources and where is not None:
         ip.loop_sources.setdefault(where, set()).update(sources)
 
@@ -66,17 +73,33 @@ def batch(ip: Interpreter, loader: Value, frame: Frame) -> Value:
     shapes = [_structure(ip, cell, frame) for cell in loader.objs if Role.LOADER in ip.heap[cell].roles]
     shape = join_all(shapes) if shapes else Value(opaque=True)
     sharded = ip.assume_feeds or bool(loader.sources & ip.sites.feeds)
-    return _fill(shape, loader.sources if sharded else frozenset(), sharded)
+    frame.alive.setdefault(_loop(frame), set()).add(loader.sources)
+    return _fill(ip, shape, loader.sources if sharded else frozenset(), sharded)
 
 
-def _fill(shape: Value, sources: frozenset[ast.AST], sharded: bool) -> Value:
+def _fill(ip: Interpreter, shape: Value, sources: frozenset[ast.AST], sharded: bool) -> Value:
     """Give every leaf of a sample's structure a batch dimension."""
     if shape.items is not None:
-        return Value(items=tuple(_fill(v, sources, sharded) for v in shape.items), sources=sources)
+        return Value(items=tuple(_fill(ip, v, sources, sharded) for v in shape.items), sources=sources)
+    if shape.objs:
+        return _fill_dict(ip, shape, sources, sharded)
     if not sharded:
         return Value(batch=GLOBAL, opaque=shape.opaque)
     dim = shape.batch.dim if shape.is_sample else 0
     return Value(batch=Batch(Dep.SAMPLE, dim=dim), sources=sources, opaque=shape.opaque)
+
+
+def _fill_dict(ip: Interpreter, shape: Value, sources: frozenset[ast.AST], sharded: bool) -> Value:
+    """A batch of samples that are dicts: a dict of batches."""
+    cells = set()
+    for index in shape.objs:
+        sample = ip.heap[index]
+        cell = ip.heap.allocate(sample.node, "batch", loops=sample.loops)
+        for name, value in sample.attrs.items():
+            ip.heap.store(cell, name, _fill(ip, _leafless(ip, value), sources, sharded))
+        ip.heap.add(cell, _fill(ip, Value(), sources, sharded))
+        cells.add(cell)
+    return Value(objs=frozenset(cells), sources=sources)
 
 
 def _structure(ip: Interpreter, cell: int, frame: Frame) -> Value:
@@ -92,16 +115,19 @@ def _structure(ip: Interpreter, cell: int, frame: Frame) -> Value:
             calls.enter(ip, ref, {0: argument}, ip.closures.get(ref.node, ip.module), None, frame)
             for ref in collate.defs
         ]
-        return _leafless(join_all(results))
+        return _leafless(ip, join_all(results))
     if collate.ref or collate.objs:
         return Value(opaque=True)
-    return _leafless(sample_of(ip, attrs.get("dataset", EMPTY), frame))
+    return _leafless(ip, sample_of(ip, attrs.get("dataset", EMPTY), frame))
 
 
-def _leafless(value: Value) -> Value:
-    """Only the structure of a value; what is no tuple is a leaf, and a leaf that is not known is opaque."""
-    if value.items is not None:
-        return Value(items=tuple(_leafless(v) for v in value.items))
+def _leafless(ip: Interpreter, value: Value) -> Value:
+    """Only the structure of a value; what is no tuple or dict is a leaf, and a leaf that is not known is opaque."""
+    if value.items is not None and not any(ip.heap[cell].attrs for cell in value.objs):
+        return Value(items=tuple(_leafless(ip, v) for v in value.items))
+    dicts = frozenset(cell for cell in value.objs if ip.heap[cell].attrs and ip.heap[cell].cls is None)
+    if dicts:
+        return Value(objs=dicts)
     unknown = value.opaque or (value == EMPTY) or bool(value.objs)
     return Value(batch=value.batch if value.is_sample else Batch(), opaque=unknown)
 

@@ -38,6 +38,10 @@ def call(ip: Interpreter, node: ast.Call, arguments: Arguments, frame: Frame) ->
         return _of_optimizer(ip, name, roles, receiver, arguments, node, frame)
     if receiver.items is not None and not receiver.objs and name in ("index", "count"):
         return HOST
+    if receiver.is_sample and receiver.opaque and name in ("items", "values", "keys", "get", "pop"):
+        part = replace(receiver, opaque=False)
+        elements = {"items": Value(items=(HOST, part)), "values": part, "keys": HOST}
+        return Value(element=elements[name]) if name in elements else part
     plain = [cell for cell in receiver.objs if _is_container(ip.heap[cell])]
     if plain:
         return join_all(_of_container(ip, name, cell, arguments, node, frame) for cell in plain)

@@ -55,7 +55,7 @@ def _reached(
 
     runs = False
     for operand, value in arguments.all:
-        sources = expressions.deep_sources(value)
+        sources = expressions.deep_sources(value) | _held_sources(ip, value)
         ip.sites.feed(sources)
         runs = runs or bool(sources)
         for origin in _origins(value):
@@ -67,6 +67,17 @@ def _reached(
         assert isinstance(node.func, (ast.Name, ast.Attribute, ast.Subscript, ast.Call))
         holder = node.func.value if isinstance(node.func, ast.Attribute) and method else node.func
         ip.made.forwards[node] = (ip.text(holder), method)
+
+
+def _held_sources(ip: Interpreter, value: Value, depth: int = 3) -> frozenset[ast.AST]:
+    """Sources of what a container of the program holds (a batch in a dict)."""
+    from . import expressions
+
+    found: frozenset[ast.AST] = frozenset()
+    for cell in value.objs if depth else ():
+        for held in (ip.heap[cell].element, *ip.heap[cell].attrs.values()):
+            found |= expressions.deep_sources(held) | _held_sources(ip, held, depth - 1)
+    return found
 
 
 def _origins(value: Value) -> list[ast.expr]:

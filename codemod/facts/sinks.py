@@ -130,8 +130,12 @@ def of_text(ip: Interpreter, value: Value, frame: Frame) -> str | None:
 
 def _several_batches(ip: Interpreter, sources: frozenset[ast.AST], frame: Frame) -> bool:
     """Whether batches of more than one source are alive in the innermost loop that makes them."""
+    if len(ip.sites.splits) > 1 and sources & set(ip.sites.splits):
+        return True
     for loop in reversed(frame.loops):
-        alive = ip.loop_sources.get(loop)
-        if alive:
-            return len(alive) > 1 or (len(ip.sites.splits) > 1 and bool(sources & set(ip.sites.splits)))
+        current: Frame | None = frame
+        while current is not None:
+            if loop in current.alive:
+                return len(current.alive[loop]) > 1
+            current = current.caller
     return False

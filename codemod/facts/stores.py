@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def store(ip: Interpreter, target: ast.expr, value: Value, statement: ast.AST | None, frame: Frame) -> None:
     """Assign an evaluated value to a target."""
     if isinstance(target, ast.Name):
-        if value.dep is Dep.PENDING and value.arrival is None and isinstance(statement, ast.stmt):
+        if value.dep is Dep.PENDING and value.arrival is None and isinstance(statement, ast.stmt) and not frame.forward:
             value = replace(value, arrival=(statement, target.id))
         ip.bind(target.id, value, frame)
         ip.sites.record(target, value)
