@@ -78,26 +78,18 @@ _ENTRIES = (
     Code("DST113", "note", "random augmentation", "equal in distribution, not number by number", ""),
     Code(
         "DST114",
-        "warning",
-        "random numbers seeded by the operating system",
-        "every process draws other numbers than the rest",
-        "give a fixed seed, or draw from random, numpy.random or torch, whose streams are replicated",
-    ),
-    Code(
-        "DST115",
-        "warning",
-        "download not guarded",
-        "all processes may download the same files at once",
-        "do it in a statement of its own, after runtime.init(…): with runtime.main_first():",
-    ),
-    Code(
-        "DST114",
         "error",
         "rows of the batch can't be put back in order",
         "the batch dimension was flattened together with another one before these values leave the iteration",
         "keep the samples in the first dimension up to here, or gather before the reshape: runtime.gather(…)",
     ),
-    Code("DST115", "note", "samples meet each other", "the batch is gathered first, so every process computes the whole", ""),
+    Code(
+        "DST115",
+        "note",
+        "samples meet each other",
+        "the batch is gathered first, so every process computes the whole",
+        "",
+    ),
     Code(
         "DST116",
         "error",
@@ -111,6 +103,20 @@ _ENTRIES = (
         "per-sample values accumulated over batches",
         "each process would accumulate its own slices only",
         "accumulate a mean or a sum over the samples, or gather first: runtime.gather(…)",
+    ),
+    Code(
+        "DST130",
+        "warning",
+        "random numbers seeded by the operating system",
+        "every process draws other numbers than the rest",
+        "give a fixed seed, or draw from random, numpy.random or torch, whose streams are replicated",
+    ),
+    Code(
+        "DST131",
+        "warning",
+        "download not guarded",
+        "all processes may download the same files at once",
+        "do it in a statement of its own, after runtime.init(…): with runtime.main_first():",
     ),
     # 2xx: step and optimizer
     Code(
@@ -292,7 +298,7 @@ _ENTRIES = (
         "DST803",
         "note",
         "name that differs between processes",
-        "a name made of the time or a random identifier is another one on every process; files are written by the main one",
+        "a name made of the time or a random identifier is another one on every process; the main one writes files",
         "make it of what all processes share: a seed, the date, an option",
     ),
     # 9xx: backend and tool

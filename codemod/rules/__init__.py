@@ -31,19 +31,21 @@ class Rule:
     name: str
     order: int
     function: Function
+    gate: bool = False
 
     def __call__(self, facts: Facts, options: Options) -> Iterable[Outcome]:
         return self.function(facts, options)
 
 
-def rule(name: str, order: int = 50) -> Callable[[Function], Rule]:
+def rule(name: str, order: int = 50, gate: bool = False) -> Callable[[Function], Rule]:
     """Makes a function a rule.
 
     Args:
         name: unique, shown by `--verbose`.
         order: rules with lower numbers come first, so that their edits are outside of others of equal range.
+        gate: where it reports an error, the file is left alone as a whole: no rule after it runs.
     """
-    return lambda function: Rule(name, order, function)
+    return lambda function: Rule(name, order, function, gate)
 
 
 @lru_cache(maxsize=None)
@@ -65,4 +67,6 @@ def run(facts: Facts, options: Options) -> tuple[list[Edit], list[Finding]]:
                 edits.append(outcome)
             else:
                 findings.append(outcome)
+        if item.gate and any(found.level == "error" for found in findings):
+            return [], findings
     return edits, findings

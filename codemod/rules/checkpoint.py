@@ -1,0 +1,91 @@
+"""Save and load through the runtime, so that files are the original's on every backend.
+
+    -torch.save({"model": model.state_dict(), "epoch": epoch}, path)
+    +runtime.save({"model": runtime.state_dict(model), "epoch": epoch}, path)
+
+Parameters are gathered on all processes, the file is written by one, under the original's keys; what is loaded goes to
+this process's device and shards (pytorch/pytorch#3805, huggingface/accelerate#2000, deepspeedai/DeepSpeed#4064,
+pytorch/examples#969, pytorch/pytorch#82070). State of schedulers and other objects is the same on every process and
+stays as it is. A note marks a state that is kept in a variable: sharded backends copy it, others don't.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ..edits import Callee, Ref, Span
+from ..facts.values import Role
+from ..findings import finding
+from . import Outcome, rule
+from ._source import LOOPS, ancestors, calls, dotted, has_role, method_calls, setting
+
+if TYPE_CHECKING:
+    from ..facts.model import Facts
+    from ..options import Options
+
+FILES = {
+    "torch.save": "save",
+    "torch.serialization.save": "save",
+    "torch.load": "load",
+    "torch.serialization.load": "load",
+}
+
+
+@rule("checkpoint")
+def checkpoint(facts: Facts, options: Options) -> Iterator[Outcome]:
+    """`runtime.save`, `load`, `state_dict`, `load_state_dict` and `clone`."""
+    for name, ours in FILES.items():
+        for call in calls(facts, name):
+            yield renamed(facts, call, ours)
+            if ours == "save" and call.args and has_role(facts, call.args[0], Role.MODEL):
+                yield from pickled(facts, options, call)
+    for call in calls(facts, "copy.deepcopy"):
+        if len(call.args) == 1 and has_role(facts, call.args[0], Role.MODEL):
+            yield renamed(facts, call, "clone")
+    for call, callee in method_calls(facts, "state_dict", "load_state_dict"):
+        yield from state(facts, call, callee)
+
+
+def renamed(facts: Facts, call: ast.Call, name: str) -> Callee:
+    """The same call of the runtime's function."""
+    return Callee(Span.of(call), "call", {"runtime": facts.runtime_name, "name": name}, kind="checkpoint")
+
+
+def pickled(facts: Facts, options: Options, call: ast.Call) -> Iterator[Outcome]:
+    """A warning where a whole model is pickled and a sharded backend was asked for."""
+    if setting(facts, options, "backend") in ("fsdp", "deepspeed"):
+        yield finding("DST702", call)
+
+
+def state(facts: Facts, call: ast.Call, callee: ast.Attribute) -> Iterator[Outcome]:
+    """`model.state_dict()` and `model.load_state_dict(…)` of models and optimizers."""
+    if not has_role(facts, callee.value, Role.MODEL, Role.OPTIMIZER) or is_super(facts, callee.value):
+        return
+    params = {"runtime": facts.runtime_name, "name": callee.attr}
+    if callee.attr == "load_state_dict" or not (call.args or call.keywords):
+        yield Callee(Span.of(call), "call", params, (Ref.to(callee.value),), kind="checkpoint")
+    if callee.attr == "state_dict" and has_role(facts, callee.value, Role.MODEL) and is_kept(facts, call):
+        yield finding("DST703", call)
+
+
+def is_super(facts: Facts, node: ast.expr) -> bool:
+    """Whether a method is called on `super()`: inside a class's own `state_dict`."""
+    return isinstance(node, ast.Call) and facts.names.qualified(node.func) == "builtins.super"
+
+
+def is_kept(facts: Facts, call: ast.Call) -> bool:
+    """Whether a state is assigned in a loop and read after it: in the original it is the live weights by then."""
+    statement = facts.parents[call]
+    if not isinstance(statement, ast.Assign):
+        return False
+    loops = [item for item in ancestors(facts, statement) if isinstance(item, LOOPS)]
+    names = {dotted(target) for target in statement.targets} - {None}
+    if not loops or not names:
+        return False
+    inside = {id(node) for node in ast.walk(loops[-1])}
+    return any(
+        dotted(node) in names and isinstance(getattr(node, "ctx", None), ast.Load) and id(node) not in inside
+        for node in ast.walk(facts.tree)
+    )

@@ -1,0 +1,88 @@
+"""Open files for writing on the main process only.
+
+    -log = open("log.csv", "w")
+    +log = open("log.csv" if runtime.is_main() else os.devnull, "w")
+    -with open("history.json", "w") as f:
+    -    json.dump(history, f)
+    +if runtime.is_main():
+    +    with open("history.json", "w") as f:
+    +        json.dump(history, f)
+
+A block that only writes is entered by the main process. A block that needs the others (a guard around a collective
+never returns: huggingface/accelerate#2000, pytorch/pytorch#143536), or a handle that lives on, gets the null device on
+them, so that the code that writes through it stays as it is.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ..edits import AddImport, Enclose, Span, Wrap
+from ..findings import finding
+from . import Outcome, rule
+from ._apart import stands_apart
+from ._order import before_start, on_main_only
+from ._source import argument, calls, is_runtime_call
+
+if TYPE_CHECKING:
+    from ..facts.model import Facts
+    from ..options import Options
+
+
+OPENERS = ("builtins.open", "io.open", "codecs.open", "gzip.open", "bz2.open", "lzma.open")
+
+
+@rule("handles")
+def handles(facts: Facts, options: Options) -> Iterator[Outcome]:
+    """`open(…, "w")` and its like."""
+    for call in calls(facts, *OPENERS):
+        if opens_for_writing(call) and not is_settled(facts, call):
+            yield from opened(facts, call)
+
+
+def is_settled(facts: Facts, call: ast.Call) -> bool:
+    """Whether a call is guarded already, or opens a file of each process's own."""
+    name = argument(call, 0, "file")
+    own = name is None or any(is_runtime_call(facts, node, "is_main", "rank") for node in ast.walk(name))
+    return own or on_main_only(facts, call)
+
+
+def opens_for_writing(call: ast.Call) -> bool:
+    """Whether the mode creates a file or appends to one."""
+    mode = argument(call, 1, "mode")
+    text = mode.value if isinstance(mode, ast.Constant) else None
+    return isinstance(text, str) and ("w" in text or "a" in text)
+
+
+def opened(facts: Facts, call: ast.Call) -> Iterator[Outcome]:
+    """The block that writes is entered by the main process; or the file's name becomes that of the null device."""
+    name = argument(call, 0, "file")
+    block = own_block(facts, call)
+    params = {"runtime": facts.runtime_name, "os": name_of_os(facts) or "os"}
+    if name is None or before_start(facts, call):
+        yield finding("DST802", call)
+    elif block is not None and stands_apart(facts, block):
+        yield Enclose(Span.of(block), Span.of(block), "is_main", params, kind="output", code="DST801")
+    else:
+        yield Wrap(Span.of(name), "main_file", params, kind="output", code="DST801")
+        if name_of_os(facts) is None:
+            yield AddImport("import os", kind="output")
+
+
+def own_block(facts: Facts, call: ast.Call) -> ast.With | None:
+    """The `with` statement that a call opens a file for."""
+    item = facts.parents[call]
+    block = facts.parents[item]
+    return block if isinstance(block, ast.With) and isinstance(item, ast.withitem) else None
+
+
+def name_of_os(facts: Facts) -> str | None:
+    """What the file calls the module `os`, if it imports it at its top."""
+    for statement in facts.tree.body:
+        if isinstance(statement, ast.Import):
+            for alias in statement.names:
+                if alias.name == "os" or (alias.name.startswith("os.") and alias.asname is None):
+                    return alias.asname or "os"
+    return None

@@ -1,0 +1,63 @@
+"""What the chosen backend, precision or window can't do exactly: refused here, before it fails or misleads.
+
+LBFGS keeps its own list of parameters, which sharded backends replace, and evaluates its closure a number of times that
+loss scaling and accumulation windows can't follow (pytorch/pytorch#30439). Gradients that the script reads or writes by
+hand are parts of them under a sharded backend (pytorch/pytorch#72548). `model.half()` trains without master weights
+(haotian-liu/LLaVA#363).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ..facts.values import Role
+from ..findings import finding
+from . import Outcome, rule
+from ._source import has_role, is_runtime_call, method_calls, setting
+
+if TYPE_CHECKING:
+    from ..facts.model import Facts
+    from ..options import Options
+
+SHARDED = ("fsdp", "deepspeed")
+UNFIT = ("torch.optim.LBFGS", "torch.optim.lbfgs.LBFGS")
+
+
+@rule("limits")
+def limits(facts: Facts, options: Options) -> Iterator[Outcome]:
+    """Findings about combinations that can't be exact."""
+    backend, precision = setting(facts, options, "backend"), setting(facts, options, "precision")
+    for item in facts.optimizers:
+        if item.qualified in UNFIT and (backend in SHARDED or precision == "fp16"):
+            what = f"--backend {backend}" if backend in SHARDED else "--precision fp16"
+            message = f"LBFGS keeps its own list of parameters and calls a closure, which {what} can't do exactly"
+            hint = "use --backend ddp and --precision fp32"
+            yield finding("DST203", item.call, message, hint)
+    if setting(facts, options, "accumulate") not in (None, 1):
+        for step in facts.steps:
+            yield from (finding("DST208", call) for call in step.optimizer_steps if has_closure(facts, call))
+    if backend in SHARDED:
+        yield from direct_gradients(facts, str(backend))
+    yield from halved(facts)
+
+
+def has_closure(facts: Facts, call: ast.Call) -> bool:
+    """Whether an optimizer step is given a closure: `optimizer.step(closure)`, or the converted form."""
+    own = 1 if is_runtime_call(facts, call, "step") else 0
+    return len(call.args) > own or any(item.arg == "closure" for item in call.keywords)
+
+
+def direct_gradients(facts: Facts, backend: str) -> Iterator[Outcome]:
+    """Parameters' `.grad` used by the script itself."""
+    for node in ast.walk(facts.tree):
+        if isinstance(node, ast.Attribute) and node.attr == "grad" and facts.value(node.value).is_param:
+            yield finding("DST206", node, level="error" if backend == "deepspeed" else None)
+
+
+def halved(facts: Facts) -> Iterator[Outcome]:
+    """`model.half()`."""
+    for call, callee in method_calls(facts, "half"):
+        if has_role(facts, callee.value, Role.MODEL):
+            yield finding("DST403", call)

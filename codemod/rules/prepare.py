@@ -1,0 +1,135 @@
+"""Hand models and optimizers to the backend, once, where both are built.
+
+     optimizer = optim.Adam(model.parameters(), lr=args.lr)
+    +runtime.prepare(model, optimizer)
+     scheduler = StepLR(optimizer, step_size=1)
+
+The call stands after the last optimizer of a block and after what still moves or initialises the model, and before
+anything that runs it (facebookresearch/fairscale#423, pytorch/pytorch#149205, mosaicml/composer#3493,
+huggingface/accelerate#253). Nothing is rebound: both keep their identity on every backend. A prepare call that is
+already there takes what was added later.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ..edits import Callee, InsertAfter, Span
+from ..findings import finding
+from . import Outcome, rule
+from ._settle import Training, last_settling
+from ._source import function_of, index_in, position, runtime_calls, smallest_run
+
+if TYPE_CHECKING:
+    from ..facts.model import Facts, OptimizerFact
+    from ..options import Options
+
+
+@dataclass
+class Place:
+    """Where one prepare call goes: after `block[index]`; and what it names."""
+
+    block: list[ast.stmt]
+    index: int
+    models: list[str]
+    optimizers: list[str]
+
+    @property
+    def statement(self) -> ast.stmt:
+        """The statement that it goes after."""
+        return self.block[self.index]
+
+
+@rule("prepare", order=20)
+def prepare(facts: Facts, options: Options) -> Iterator[Outcome]:
+    """One `runtime.prepare(models…, optimizers…)` for the optimizers of a block."""
+    training = Training(facts)
+    for fact in facts.optimizers:
+        if fact.text is None:
+            yield finding("DST209", fact.call)
+    for place in merged(facts, training, places(facts)):
+        yield from prepared(facts, training, place)
+
+
+def places(facts: Facts) -> list[Place]:
+    """A place for each optimizer, after the whole `if` where its branches build the same one."""
+    groups: dict[tuple[int, str], list[OptimizerFact]] = {}
+    for fact in sorted(facts.optimizers, key=lambda item: position(item.call)):
+        if fact.text is not None:
+            groups.setdefault((id(function_of(facts, fact.statement)), fact.text), []).append(fact)
+    found: list[Place] = []
+    for (_, text), group in groups.items():
+        run = smallest_run(facts, [fact.statement for fact in group])
+        branches = run is not None and run.first == run.last and isinstance(run.block[run.first], (ast.If, ast.Try))
+        for members in [group] if branches and len(group) > 1 else [[fact] for fact in group]:
+            statement = run.block[run.first] if run and len(members) > 1 else members[0].statement
+            block = facts.block(statement)
+            models = list(dict.fromkeys(model for fact in members for model in fact.models))
+            found.append(Place(block, index_in(block, statement), models, [text]))
+    return sorted(found, key=lambda place: position(place.statement))
+
+
+def merged(facts: Facts, training: Training, found: list[Place]) -> list[Place]:
+    """Places of one block become one unless something between trains; each moves behind what settles its models."""
+    result: list[Place] = []
+    for place in found:
+        last = next((item for item in reversed(result) if item.block is place.block), None)
+        if last is not None and not any(training.runs(item) for item in place.block[last.index + 1 : place.index]):
+            last.index = place.index
+            last.models = list(dict.fromkeys(last.models + place.models))
+            last.optimizers = list(dict.fromkeys(last.optimizers + place.optimizers))
+        else:
+            result.append(place)
+    for place in result:
+        place.index = last_settling(facts, training, place.block, place.index, place.models)
+    for index, place in enumerate(result):
+        earlier = [item for item in result[:index] if item.block is place.block]
+        place.models = [model for model in place.models if not known(facts, earlier, place, model)]
+    return result
+
+
+def known(facts: Facts, earlier: list[Place], place: Place, model: str) -> bool:
+    """Whether an earlier place of the block prepared a model that has not been built anew since."""
+    for item in earlier:
+        between = place.block[item.index + 1 : place.index + 1]
+        if model in item.models and not any(assigns(facts, statement, model) for statement in between):
+            return True
+    return False
+
+
+def assigns(facts: Facts, statement: ast.stmt, text: str) -> bool:
+    """Whether a statement assigns to an expression."""
+    return any(
+        isinstance(node, (ast.Name, ast.Attribute, ast.Subscript))
+        and isinstance(node.ctx, ast.Store)
+        and facts.text(node) == text
+        for node in ast.walk(statement)
+    )
+
+
+def prepared(facts: Facts, training: Training, place: Place) -> Iterator[Outcome]:
+    """The edit for one place: nothing, a longer call, or a new one."""
+    function = function_of(facts, place.statement)
+    existing = [call for call in runtime_calls(facts, "prepare") if function_of(facts, call) is function]
+    named = {facts.text(item) for call in existing for item in call.args if call_follows(facts, call, place)}
+    missing = [text for text in place.optimizers if text not in named]
+    if not missing:
+        return
+    objects = [text for text in place.models if text not in named] + missing
+    for call in existing:
+        statement = facts.statement(call)
+        if facts.block(statement) is place.block and call_follows(facts, call, place):
+            between = place.block[place.index + 1 : index_in(place.block, statement)]
+            if not any(training.runs(item) for item in between):
+                yield Callee(Span.of(call), "{{ callee }}", {}, tuple(objects), kind="prepare")
+                return
+    params = {"runtime": facts.runtime_name, "objects": objects}
+    yield InsertAfter(Span.of(place.statement), "prepare", params, kind="prepare")
+
+
+def call_follows(facts: Facts, call: ast.Call, place: Place) -> bool:
+    """Whether a prepare call stands after the constructions of a place (in its block or around it)."""
+    return position(facts.statement(call)) > position(place.statement)

@@ -1,0 +1,110 @@
+"""Backward, clipping and steps through the runtime.
+
+    -loss.backward()
+    -nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    -optimizer.step()
+    +runtime.backward(loss)
+    +runtime.clip_grad_norm_(model.parameters(), 1.0)
+    +runtime.step(optimizer)
+
+After `runtime.backward` gradients are those of the whole batch; clipping comes after unscaling and takes the norm over
+all shards; a step with an infinity on any process is skipped on all, and a scheduler of that step with it
+(pytorch/examples#1196, huggingface/accelerate#4294, pytorch/pytorch#72548). Arguments stay as they are.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ..edits import Callee, Ref, Replace, Span
+from ..facts.values import Dep, Role
+from ..findings import finding
+from . import Outcome, rule
+from ._schedulers import per_step_schedulers
+from ._source import argument, calls, has_role, in_module_class, method_calls, position, setting
+
+if TYPE_CHECKING:
+    from ..facts.model import Facts
+    from ..options import Options
+
+CLIPS = {
+    f"torch.nn.utils.{module}{name}": f"{name.rstrip('_')}_"
+    for module in ("", "clip_grad.")
+    for name in ("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_")
+}
+
+
+@rule("step")
+def step(facts: Facts, options: Options) -> Iterator[Outcome]:
+    """`runtime.backward`, `clip_grad_norm_`, `clip_grad_value_`, `step` and `grad`."""
+    for call in methods(facts, "backward", [call for item in facts.steps for call in item.backwards]):
+        yield from backward(facts, call)
+    for call in calls(facts, "torch.autograd.backward"):
+        yield from function_backward(facts, call)
+    for name, ours in CLIPS.items():
+        for call in calls(facts, name):
+            yield Callee(Span.of(call), "call", {"runtime": facts.runtime_name, "name": ours}, kind="clip")
+    for call in methods(facts, "step", [call for item in facts.steps for call in item.optimizer_steps]):
+        if has_role(facts, receiver(call), Role.OPTIMIZER):
+            yield as_function(facts, call, "step")
+    if setting(facts, options, "precision") not in ("fp32", "bf16"):
+        for call in schedulers(facts):
+            if isinstance(call.func, ast.Attribute) and has_role(facts, call.func.value, Role.SCHEDULER):
+                yield as_function(facts, call, "step")
+    for call in calls(facts, "torch.autograd.grad"):
+        if not in_module_class(facts, call):
+            yield Callee(Span.of(call), "call", {"runtime": facts.runtime_name, "name": "grad"}, kind="step")
+
+
+def methods(facts: Facts, name: str, known: list[ast.Call]) -> list[ast.Call]:
+    """Calls `x.name(…)`: those that belong to a training step, and others on tensors or optimizers."""
+    found = {id(call): call for call in known if isinstance(call.func, ast.Attribute) and call.func.attr == name}
+    for call, callee in method_calls(facts, name):
+        value = facts.value(callee.value)
+        if Role.OPTIMIZER in value.roles or (name == "backward" and value.dep > Dep.BOTTOM and not value.objs):
+            found[id(call)] = call
+    return sorted(found.values(), key=position)
+
+
+def receiver(call: ast.Call) -> ast.expr:
+    """The object whose method is called."""
+    assert isinstance(call.func, ast.Attribute)
+    return call.func.value
+
+
+def as_function(facts: Facts, call: ast.Call, name: str, kind: str = "step") -> Callee:
+    """`x.name(…)` becomes `runtime.name(x, …)`."""
+    params = {"runtime": facts.runtime_name, "name": name}
+    return Callee(Span.of(call), "call", params, (Ref.to(receiver(call)),), kind=kind)
+
+
+def backward(facts: Facts, call: ast.Call) -> Iterator[Outcome]:
+    """`loss.backward(…)`; a gradient argument becomes a factor of the loss."""
+    gradient = argument(call, 0, "gradient")
+    if gradient is None and not call.args:
+        yield as_function(facts, call, "backward", "backward")
+        return
+    loss = receiver(call)
+    if gradient is None or len(call.args) > 1 or facts.value(loss).dep is not Dep.GLOBAL:
+        yield finding("DST210", call)
+        return
+    others = {item.arg: Ref.to(item.value) for item in call.keywords if item.arg and item.arg != "gradient"}
+    params = {"runtime": facts.runtime_name, "loss": Ref.to(loss), "factor": Ref.to(gradient), "options": others}
+    yield Replace(Span.of(call), "scaled", params, kind="backward")
+
+
+def function_backward(facts: Facts, call: ast.Call) -> Iterator[Outcome]:
+    """`torch.autograd.backward(loss)` of a single loss."""
+    tensors = argument(call, 0, "tensors")
+    if tensors is None or isinstance(tensors, (ast.List, ast.Tuple)) or len(call.args) != 1 or call.keywords:
+        yield finding("DST210", call)
+    else:
+        params = {"runtime": facts.runtime_name, "name": "backward"}
+        yield Callee(Span.of(call), "call", params, kind="backward")
+
+
+def schedulers(facts: Facts) -> list[ast.Call]:
+    """Scheduler steps that go with every optimizer step."""
+    return sorted((call for item in facts.steps for call in per_step_schedulers(facts, item)), key=position)
