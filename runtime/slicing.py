@@ -177,9 +177,7 @@ def learn(collate: Callable[[Any], Any], samples: list[Any], batch: Any) -> Layo
     return layout
 
 
-def check(
-    collate: Callable[[Any], Any], layout: Layout, samples: list[Any], batch: Any, one: Any = None
-) -> None:
+def check(collate: Callable[[Any], Any], layout: Layout, samples: list[Any], batch: Any, one: Any = None) -> None:
     """Make sure that every sample makes one row or none, where a batch has another number of rows than samples.
 
     Args:

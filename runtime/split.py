@@ -50,7 +50,7 @@ def split(batch: Structure, dim: int = 0) -> Structure:
             f"runtime.split() at {place} can't cut the batch: {error}. Pass parts with one row per sample in "
             f"dimension {dim}, and cut parts with other dimensions in a call of their own."
         ) from None
-    source = state.batches.site(f"{place}+{frame.f_lasti}")
+    source = state.batches.site(place, frame.f_lasti)
     rows = counts(made.total, state.world_size)
     state.batches.record(source, rows, made.batch, local=made.local)
     cut: Structure = made.batch

@@ -21,6 +21,7 @@ from torch import nn
 from .state import state
 
 MASK = (1 << 64) - 1
+DRAWING = (nn.modules.dropout._DropoutNd, nn.RNNBase, nn.MultiheadAttention, nn.RReLU)
 
 
 def mix(*values: int) -> int:
@@ -193,9 +194,17 @@ class Streams:
                     numpy.set_state(arrays)
 
     def attach(self, module: nn.Module) -> None:
-        """Make the forward of a module draw from the private stream; nothing to do on one process."""
+        """Make the forward of a module draw from the private stream; nothing to do on one process.
+
+        Layers that drop out have it too when a method other than `forward` calls them: they draw at the size of the
+        slice. What such a method itself draws (`generate` and its sampling) stays replicated.
+        """
         if self.world_size == 1:
             return
+        for layer in module.modules():
+            if layer is not module and isinstance(layer, DRAWING):
+                layer.register_forward_pre_hook(enter_layer, prepend=True)
+                layer.register_forward_hook(leave_layer, always_call=True)
         compiled: Callable[..., Any] | None = getattr(module, "_compiled_call_impl", None)
         if compiled is not None:  # hooks inside a compiled call would break fullgraph=True
             module._compiled_call_impl = self.wrap(compiled)
@@ -218,6 +227,18 @@ def enter_forward(module: nn.Module, args: Any) -> None:
     """Forward pre-hook of prepared modules."""
     if state.streams is not None:
         state.streams.enter()
+
+
+def enter_layer(module: nn.Module, args: Any) -> None:
+    """Forward pre-hook of layers that drop out; a compiled graph keeps the stream of the forward around it."""
+    if not torch.compiler.is_compiling():
+        enter_forward(module, args)
+
+
+def leave_layer(module: nn.Module, args: Any, output: Any) -> None:
+    """Forward hook of layers that drop out."""
+    if not torch.compiler.is_compiling():
+        leave_forward(module, args, output)
 
 
 def leave_forward(module: nn.Module, args: Any, output: Any) -> None:

@@ -154,4 +154,4 @@ def _nothing(*args: Any, **kwargs: Any) -> Any:
 
 def _open_null(handler: logging.FileHandler) -> Any:
     """Other ranks' log files go nowhere: several writers would cut each other's lines, `mode="w"` the whole file."""
-    return open(os.devnull, "w", encoding=handler.encoding)  # noqa: SIM115
+    return open(os.devnull, "w", encoding=handler.encoding)

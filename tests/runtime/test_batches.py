@@ -7,7 +7,7 @@ import gc
 import pytest
 import torch
 
-from distify.runtime.batches import Batches, BatchError, counts, follow
+from distify.runtime.batches import BatchError, Batches, counts, follow
 
 
 class Owner:

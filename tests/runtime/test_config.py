@@ -72,7 +72,9 @@ def test_pyproject_errors_name_the_file(text: str, message: str, tmp_path: Path)
 
 
 def test_switches_are_known(tmp_path: Path) -> None:
-    resolve({}, {"DISTIFY_TRACE": "x", "DISTIFY_ALL_RANKS": "1", "DISTIFY_TIMEOUT": "5", "DISTIFY_DEBUG": "1"}, tmp_path)
+    resolve(
+        {}, {"DISTIFY_TRACE": "x", "DISTIFY_ALL_RANKS": "1", "DISTIFY_TIMEOUT": "5", "DISTIFY_DEBUG": "1"}, tmp_path
+    )
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 11), reason="tomllib is in the standard library")

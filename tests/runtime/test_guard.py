@@ -1,0 +1,170 @@
+"""What one rank does for all: results, failures on every rank, agreement."""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from distify import runtime
+from distify.runtime.guard import check_streams
+from distify.runtime.state import NotInitialized, state
+from tests.pool import Pool, RankError
+
+
+def download(folder: str) -> str:
+    path = Path(folder) / f"by-{os.environ['RANK']}"
+    path.touch()
+    torch.rand(3)
+    random.random()
+    return path.name
+
+
+def on_main(folder: str) -> Any:
+    runtime.init()
+    torch.manual_seed(1)
+    random.seed(1)
+    return runtime.on_main(download, folder), torch.rand(1).item(), random.random()
+
+
+def test_on_main_runs_once_and_moves_all_streams(tmp_path: Path, pool3: Pool) -> None:
+    torch.manual_seed(1)
+    random.seed(1)
+    (tmp_path / "own").mkdir()
+    os.environ.setdefault("RANK", "original")
+    try:
+        download(str(tmp_path / "own"))
+    finally:
+        if os.environ["RANK"] == "original":
+            del os.environ["RANK"]
+    after = torch.rand(1).item(), random.random()
+    results = pool3.run(on_main, str(tmp_path))
+    assert [r[0] for r in results] == ["by-0", None, None]
+    assert [r[1:] for r in results] == [after] * 3
+    assert [p.name for p in tmp_path.glob("by-*")] == ["by-0"]
+
+
+def fail() -> None:
+    raise FileNotFoundError("no such data")
+
+
+def failing() -> None:
+    runtime.init()
+    runtime.on_main(fail)
+
+
+def test_a_failure_of_the_main_rank_is_raised_on_all(pool3: Pool) -> None:
+    begun = time.monotonic()
+    with pytest.raises(RankError) as error:
+        pool3.run(failing)
+    assert error.value.types == ["FileNotFoundError", "RankFailed", "RankFailed"]
+    assert "rank 0 raised inside a guarded block" in error.value.messages[1]
+    assert "no such data" in error.value.messages[2]
+    assert "in fail" in error.value.messages[2]
+    assert time.monotonic() - begun < 20
+
+
+def exiting() -> int:
+    runtime.init()
+    try:
+        runtime.on_main(exit, 3)
+    except SystemExit as stop:
+        return stop.code
+    return -1
+
+
+def test_an_exit_of_the_main_rank_is_an_exit_on_all(pool2: Pool) -> None:
+    assert pool2.run(exiting) == [3, 3]
+
+
+def nested() -> Any:
+    runtime.init()
+    return runtime.on_main(lambda: runtime.on_main(lambda: 5))
+
+
+def waiting(name: str) -> None:
+    runtime.init()
+    runtime.on_main({"any": lambda: runtime.any(True), "barrier": runtime.barrier}[name])
+
+
+def test_nesting_and_collectives_inside(pool2: Pool) -> None:
+    assert pool2.run(nested) == [5, None]
+    for name in ("any", "barrier"):
+        with pytest.raises(RankError, match=rf"runtime\.{name}\(\) needs all ranks") as error:
+            pool2.run(waiting, name)
+        assert error.value.types == ["DistifyError", "RankFailed"]
+
+
+def first(folder: str, failing: int) -> list[str]:
+    runtime.init()
+    with runtime.main_first():
+        if runtime.rank() == failing:
+            raise ValueError(f"rank {failing}")
+        seen = sorted(os.listdir(folder))
+        time.sleep(0.05)
+        (Path(folder) / str(runtime.rank())).touch()
+    return seen
+
+
+def test_main_first(tmp_path: Path, pool3: Pool) -> None:
+    seen = pool3.run(first, str(tmp_path), -1)
+    assert seen[0] == []
+    assert "0" in seen[1]
+    assert "0" in seen[2]
+
+
+@pytest.mark.parametrize("rank", [0, 2])
+def test_a_failure_in_main_first_is_raised_on_all(rank: int, tmp_path: Path, pool3: Pool) -> None:
+    with pytest.raises(RankError) as error:
+        pool3.run(first, str(tmp_path), rank)
+    assert error.value.types == ["ValueError" if r == rank else "RankFailed" for r in range(3)]
+    assert (tmp_path / "1").exists() == (rank == 2)
+
+
+def agree() -> list[bool]:
+    runtime.init()
+    mine = runtime.rank() == 1
+    flags = [mine, int(mine), torch.tensor(mine), torch.tensor([float(mine)]), False, torch.tensor(0.0), 0, 2.5]
+    runtime.barrier()
+    return [runtime.any(flag) for flag in flags]
+
+
+def test_any_is_true_where_one_rank_says_so(pool3: Pool) -> None:
+    assert pool3.run(agree) == [[True] * 4 + [False] * 3 + [True]] * 3
+
+
+def test_one_process() -> None:
+    with pytest.raises(NotInitialized, match=r"runtime\.any\(\) was called before runtime\.init\(\)"):
+        runtime.any(True)
+    try:
+        runtime.init()
+        assert runtime.any(torch.tensor(1)) is True
+        assert runtime.any(0) is False
+        assert runtime.on_main(lambda a, b=0: a + b, 1, b=2) == 3
+        with runtime.main_first():
+            runtime.barrier()
+        with pytest.raises(ZeroDivisionError):
+            runtime.on_main(lambda: 1 / 0)
+    finally:
+        runtime.shutdown()
+
+
+def python_drift() -> Any:
+    runtime.init()
+    random.seed(4)
+    if runtime.is_main():
+        random.random()
+    check_streams("tested")
+    return random.random(), "streams" in state.extra
+
+
+def test_a_drift_of_pythons_stream_is_put_right(pool2: Pool) -> None:
+    random.seed(4)
+    random.random()
+    expected = random.random()
+    assert pool2.run(python_drift) == [(expected, True), (expected, False)]

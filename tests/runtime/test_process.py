@@ -1,0 +1,221 @@
+"""Joining a run: launcher variables, device, process group, hash seed, failures, exit."""
+
+from __future__ import annotations
+
+import sys
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+
+from distify import runtime
+from distify.runtime.config import ConfigError
+from distify.runtime.launcher import Launcher, LaunchError, launched, main_rank, read_launcher
+from distify.runtime.process import choose_device, timeout
+from distify.runtime.state import DistifyError, NotInitialized, state
+from tests.pool import Pool
+from tests.runtime.launch import launch
+
+TORCHRUN = {
+    "RANK": "3",
+    "LOCAL_RANK": "1",
+    "WORLD_SIZE": "4",
+    "LOCAL_WORLD_SIZE": "2",
+    "MASTER_ADDR": "host",
+    "MASTER_PORT": "29500",
+}
+
+
+def test_launcher_variables() -> None:
+    assert read_launcher({}) is None
+    assert read_launcher({"LOCAL_RANK": "0", "MASTER_ADDR": "host"}) is None
+    assert read_launcher(TORCHRUN) == Launcher(3, 4, 1, 2)
+    assert launched(TORCHRUN)
+    assert not main_rank(TORCHRUN)
+    assert main_rank({})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"MASTER_PORT": "", "LOCAL_RANK": ""}, r"LOCAL_RANK, MASTER_PORT are not set.*torchrun"),
+        ({"RANK": ""}, r"WORLD_SIZE=4.*but RANK is not set"),
+        ({"WORLD_SIZE": "four"}, r"WORLD_SIZE='four' is not a whole number"),
+        ({"RANK": "4"}, r"RANK=4 does not fit WORLD_SIZE=4"),
+    ],
+)
+def test_wrong_launcher_variables_are_named(change: dict[str, str], message: str) -> None:
+    with pytest.raises(LaunchError, match=message):
+        read_launcher({**TORCHRUN, **change})
+
+
+class Gpus:
+    """Stands in for `torch.cuda` on a machine with some GPUs."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+        self.chosen: list[int] = []
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: count > 0)
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
+        monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
+        monkeypatch.setattr(torch.cuda, "set_device", self.chosen.append)
+
+
+def test_each_process_takes_its_own_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    gpus = Gpus(monkeypatch, 2)
+    assert choose_device(Launcher(3, 4, 1, 2)) == torch.device("cuda", 1)
+    assert gpus.chosen == [1]
+    assert choose_device(Launcher()) == torch.device("cuda", 0)
+    assert gpus.chosen == [1]
+
+
+@pytest.mark.parametrize("launcher", [Launcher(0, 4, 0, 4), Launcher(3, 4, 3)])
+def test_more_processes_than_gpus(launcher: Launcher, monkeypatch: pytest.MonkeyPatch) -> None:
+    Gpus(monkeypatch, 2)
+    with pytest.raises(LaunchError, match=r"4 processes were started.*has 2 GPUs.*--nproc-per-node 2"):
+        choose_device(launcher)
+
+
+def test_without_gpu_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    Gpus(monkeypatch, 0)
+    assert choose_device(Launcher(1, 2, 1, 2)) == torch.device("cpu")
+
+
+def test_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert timeout() == timedelta(minutes=30)
+    monkeypatch.setenv("DISTIFY_TIMEOUT", "7.5")
+    assert timeout() == timedelta(seconds=7.5)
+    for text in ("soon", "-1", "nan"):
+        monkeypatch.setenv("DISTIFY_TIMEOUT", text)
+        with pytest.raises(ConfigError, match="DISTIFY_TIMEOUT"):
+            timeout()
+
+
+def test_one_process_without_launcher() -> None:
+    with pytest.raises(NotInitialized, match=r"runtime\.device\(\)"):
+        runtime.device()
+    before = torch.get_rng_state()
+    try:
+        runtime.init(accumulate=2)
+        assert (runtime.rank(), runtime.world_size(), runtime.is_main()) == (0, 1, True)
+        assert runtime.device().type == ("cuda" if torch.cuda.is_available() else "cpu")
+        assert state.backend is not None
+        assert state.backend.name == "single"
+        assert not dist.is_initialized()
+        assert torch.equal(before, torch.get_rng_state())
+        runtime.init(accumulate=2)
+        with pytest.raises(DistifyError, match="ran before with"):
+            runtime.init(accumulate=3)
+    finally:
+        runtime.shutdown()
+    runtime.shutdown()
+    assert state.config is None
+
+
+def joins() -> Any:
+    group = dist.group.WORLD
+    runtime.init()
+    assert dist.group.WORLD is group
+    assert state.reduce_group is not group
+    assert not state.owns_group
+    assert runtime.device().type == "cpu"
+    answer = runtime.rank(), runtime.world_size(), runtime.is_main(), state.backend.name
+    runtime.shutdown()
+    assert dist.is_initialized()
+    return answer
+
+
+def test_an_existing_group_is_used_and_kept(pool2: Pool) -> None:
+    assert pool2.run(joins) == [(0, 2, True, "ddp"), (1, 2, False, "ddp")]
+
+
+WORDS = "print(list(set('the quick brown fox jumps over the lazy dog'.split())), os.getpid() == int(sys.argv[1]))"
+HASHES = f"""
+import os, sys
+sys.argv.insert(1, os.environ.setdefault("FIRST_PID", str(os.getpid())))
+from distify import runtime
+{WORDS}
+"""
+FREE: dict[str, str | None] = {"PYTHONHASHSEED": None, "DISTIFY_ALL_RANKS": "1"}
+
+
+@pytest.mark.parametrize("way", ["script", "module", "code"])
+def test_string_hashes_agree_after_a_restart_in_place(way: str, tmp_path: Path) -> None:
+    (tmp_path / "vocabulary.py").write_text(HASHES)
+    command = {"script": ["vocabulary.py", "a"], "module": ["-m", "vocabulary", "a"], "code": ["-c", HASHES, "a"]}
+    ended = launch(command[way], 2, FREE, tmp_path)
+    assert [e.code for e in ended] == [0, 0], ended[0].stderr
+    assert ended[0].stdout == ended[1].stdout
+    assert ended[0].stdout.rstrip().endswith("True")
+    assert ended[0].stderr == ""
+
+
+def test_no_restart_where_something_would_be_lost(tmp_path: Path) -> None:
+    (tmp_path / "busy.py").write_text(
+        "import threading, time\nthreading.Thread(target=time.sleep, args=(3,)).start()\n"
+        "print('once', flush=True)\nfrom distify import runtime\n"
+    )
+    for e in launch(["busy.py"], 2, FREE, tmp_path):
+        assert e.stdout == "once\n"
+        assert "PYTHONHASHSEED is not set" in e.stderr
+        assert "threads are running" in e.stderr
+
+
+RUN = """
+import os, sys, time, torch
+import torch.distributed as dist
+from distify import runtime
+runtime.init()
+import distify.runtime.state as s
+assert s.state.owns_group
+runtime.barrier()
+"""
+SEEDED = {"PYTHONHASHSEED": "0"}
+
+
+def test_a_run_of_its_own_ends_by_itself(tmp_path: Path) -> None:
+    (tmp_path / "run.py").write_text(RUN + "time.sleep(0.5 * runtime.rank())\nprint('done')\n")
+    ended = launch(["run.py"], 2, SEEDED, tmp_path)
+    assert [e.code for e in ended] == [0, 0], ended[0].stderr + ended[1].stderr
+    assert [e.stdout for e in ended] == ["done\n", ""]
+    assert [e.stderr for e in ended] == ["", ""]
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_an_uncaught_exception_ends_the_process_at_once(rank: int, tmp_path: Path) -> None:
+    """The failing rank holds a pending collective and another one waits: neither may hang."""
+    (tmp_path / "run.py").write_text(
+        RUN
+        + f"x = torch.ones(3)\nif runtime.rank() == {rank}:\n"
+        + "    work = dist.all_reduce(x, async_op=True)\n    raise ValueError('bad sample')\n"
+        + "dist.all_reduce(torch.ones(3)); runtime.barrier(); time.sleep(1)\n"
+    )
+    ended = launch(["run.py"], 2, SEEDED, tmp_path)
+    assert ended[rank].code != 0
+    assert "ValueError: bad sample" in ended[rank].stderr
+    assert f"rank {rank} of 2 failed" in ended[rank].stderr
+    assert max(e.seconds for e in ended) < 50
+
+
+def test_missing_variables_are_an_error(tmp_path: Path) -> None:
+    (tmp_path / "run.py").write_text(RUN)
+    ended = launch(["run.py"], 1, {**SEEDED, "MASTER_PORT": None, "LOCAL_RANK": None}, tmp_path)
+    assert ended[0].code == 1
+    assert "LOCAL_RANK, MASTER_PORT are not set" in ended[0].stderr
+
+
+SURFACE = """
+    init device rank world_size is_main prepare shard split draw full autocast accumulate backward grad frozen
+    clip_grad_norm_ clip_grad_value_ step mean sum max min gather any on_main main_first
+    save load state_dict load_state_dict clone barrier shutdown
+"""
+
+
+def test_surface() -> None:
+    """Everything that converted code may call is there, and nothing is announced that isn't."""
+    assert sorted(runtime.__all__) == sorted(SURFACE.split())
+    for name in SURFACE.split():
+        assert getattr(runtime, name).__doc__, name
+    assert "libcst" not in sys.modules or "distify.codemod" in sys.modules
