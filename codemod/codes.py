@@ -118,6 +118,13 @@ _ENTRIES = (
         "all processes may download the same files at once",
         "do it in a statement of its own, after runtime.init(…): with runtime.main_first():",
     ),
+    Code(
+        "DST118",
+        "warning",
+        "hand-made batch left whole",
+        "its samples can't be told apart, so every process computes the whole batch: exact, but no faster",
+        "build batches with the samples in the first dimension, or split them yourself: runtime.split(…)",
+    ),
     # 2xx: step and optimizer
     Code(
         "DST201",

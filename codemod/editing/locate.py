@@ -140,17 +140,15 @@ def locate(text: str) -> Located:
             if node.lpar:
                 start, end = offsets(positions[node.lpar[0]])[0], offsets(positions[node.rpar[-1]])[1]
             located.bounds[node] = start, end
-            if isinstance(node, cst.Call) and len(node.args) == 1:
-                add_bare_generator(located, node, offsets(positions[node.args[0]])[0], offsets(place)[1])
+            if isinstance(node, cst.Call) and has_bare_generator(node):
+                opening = offsets(positions[node.whitespace_before_args])[0] - 1
+                located.expressions[opening, offsets(place)[1]] = node.args[0].value
         elif isinstance(node, (cst.BaseSmallStatement, cst.BaseCompoundStatement)):
             located.bounds[node] = offsets(place)
             located.statements[located.bounds[node][0]] = node
     return located
 
 
-def add_bare_generator(located: Located, call: cst.Call, argument: int, end: int) -> None:
-    """Indexes the generator of `any(x for x in y)` with the parentheses of the call, as `ast` has it."""
-    value = call.args[0].value
-    if isinstance(value, cst.GeneratorExp) and not value.lpar:
-        start = argument - len(located.module.code_for_node(call.whitespace_before_args)) - 1
-        located.expressions[start, end] = value
+def has_bare_generator(call: cst.Call) -> bool:
+    """Whether a call is like `any(x for x in y)`, whose parentheses `ast` counts to the generator."""
+    return len(call.args) == 1 and isinstance(call.args[0].value, cst.GeneratorExp) and not call.args[0].value.lpar

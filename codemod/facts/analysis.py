@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from .entry import Entry
 from .interpreter import Interpreter
-from .model import Facts, Forward, LoaderFact, ModelFact, OptimizerFact, SchedulerFact
+from .model import Facts, Forward, LoaderFact, ModelFact, OptimizerFact, SchedulerFact, Split
 from .names import Names
 from .steps import find_steps, position
 from .values import EMPTY, Dep, Value
@@ -39,7 +39,7 @@ def analyse(source: str, path: str) -> Facts:
     _name_runtime(facts, names)
     if not _may_train(facts):
         return facts
-    ip = _interpret(tree, source, parents, names)
+    ip = _best(tree, source, parents, names)
     facts.value = lambda node: ip.sites.values.get(node, EMPTY)
     facts.is_training = bool(ip.made.backwards and ip.made.optimizers)
     if not facts.is_training:
@@ -78,10 +78,29 @@ def _may_train(facts: Facts) -> bool:
     )
 
 
-def _interpret(tree: ast.Module, source: str, parents: dict[ast.AST, ast.AST], names: Names) -> Interpreter:
-    first = Interpreter(tree, source, dict(parents), names)
+def _best(tree: ast.Module, source: str, parents: dict[ast.AST, ast.AST], names: Names) -> Interpreter:
+    """Interpret under the first assumption on hand-made batches that nothing in the program contradicts.
+
+    Their samples lie along the first dimension, or along the second; else every process computes whole batches, which
+    is exact as well, only no faster.
+    """
+    for split_dim in (0, 1):
+        ip = _interpret(tree, source, parents, names, split_dim)
+        refuted = any(f.level == "error" for f in ip.sites.findings.values())
+        if not (refuted and ip.sites.splits):
+            return ip
+    ip = _interpret(tree, source, parents, names, None)
+    for origin in ip.whole:
+        ip.sites.report("DST118", origin)
+    return ip
+
+
+def _interpret(
+    tree: ast.Module, source: str, parents: dict[ast.AST, ast.AST], names: Names, split_dim: int | None
+) -> Interpreter:
+    first = Interpreter(tree, source, dict(parents), names, split_dim)
     _converge(first)
-    second = Interpreter(tree, source, dict(parents), names)
+    second = Interpreter(tree, source, dict(parents), names, split_dim)
     for cell in first.heap.cells:
         second.heap.allocate(cell.node, first.heap.kind(cell), cls=cell.cls, ref=cell.ref, loops=cell.loops)
     for index, cell in enumerate(first.heap.cells):
@@ -92,6 +111,7 @@ def _interpret(tree: ast.Module, source: str, parents: dict[ast.AST, ast.AST], n
     second.loop_sources = {loop: sources & first.sites.feeds for loop, sources in first.loop_sources.items()}
     second.made.training_defs = first.made.training_defs
     second.made.training_loops = first.made.training_loops
+    second.made.running_defs = first.made.running_defs
     second.made.batch_functions = first.made.batch_functions
     second.batch_sizes = first.batch_sizes
     second.assume_feeds = False
@@ -118,7 +138,7 @@ def _fill(facts: Facts, ip: Interpreter) -> None:
     facts.counts = sorted(sites.counts.values(), key=lambda c: position(c.node))
     facts.gathers = sorted(sites.gathers.values(), key=lambda g: position(g.node))
     facts.draws = sorted(sites.draws.values(), key=lambda d: position(d.call))
-    facts.splits = sorted(sites.splits.values(), key=lambda s: position(s.node))
+    facts.splits = _together(facts, sorted(sites.splits.values(), key=lambda s: position(s.node)))
     facts.fulls = sorted(sites.fulls.values(), key=lambda f: position(f.node))
     facts.findings = list(sites.findings.values())
     facts.optimizers = [_optimizer(item) for item in sorted(made.optimizers.values(), key=lambda o: position(o.call))]
@@ -135,6 +155,20 @@ def _fill(facts: Facts, ip: Interpreter) -> None:
     facts.steps = find_steps(made, facts.forwards, facts.parents, facts.tree)
     per_step = {call for step in facts.steps if step.loop is not None for call in step.scheduler_steps}
     facts.schedulers = [_scheduler(call, ip, per_step, facts) for call in sorted(made.schedulers, key=position)]
+
+
+def _together(facts: Facts, splits: list[Split]) -> list[Split]:
+    """`x, y = data[i], labels[i]`: members of one tuple are split together, as one batch."""
+    nodes = {s.node: s for s in splits}
+    found: dict[ast.AST, Split] = {}
+    for item in splits:
+        parent = facts.parents[item.node]
+        whole = isinstance(parent, ast.Tuple) and isinstance(parent.ctx, ast.Load)
+        if whole and all(e in nodes and nodes[e].dim == item.dim for e in parent.elts):
+            found.setdefault(parent, Split(parent, item.dim))
+        else:
+            found.setdefault(item.node, item)
+    return list(found.values())
 
 
 def _optimizer(item: MadeOptimizer) -> OptimizerFact:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import attributes, loops, operators, sinks
+from . import attributes, expressions, loops, operators, sinks
 from .values import EMPTY, GLOBAL, HOST, ROWS, Dep, Role, Value, join, join_all, union
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def _element(ip: Interpreter, arguments: Arguments, index: int, frame: Frame) ->
     if index >= len(arguments.positional):
         return EMPTY
     operand, value = arguments.positional[index]
-    if value.is_sample and not value.opaque and value.items is None and value.element is None and not frame.forward:
+    if expressions._rows_first(value) and not frame.forward:
         value = sinks.gather(ip, operand, value, frame)
     return loops.element(ip, value, frame)
 

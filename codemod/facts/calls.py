@@ -147,8 +147,7 @@ def invoke(
     for name, (item, value) in arguments.keywords.items():
         given[name] = _passed(item, value)
     closure = ip.closures.get(ref.node, ip.module)
-    result = enter(ip, ref, given, closure, node, frame, forward)
-    return _rehome(result, node) if frame.loops else result
+    return _rehome(enter(ip, ref, given, closure, node, frame, forward), ref.node, node, bool(frame.loops))
 
 
 def _passed(node: ast.expr, value: Value) -> Value:
@@ -157,11 +156,26 @@ def _passed(node: ast.expr, value: Value) -> Value:
     return replace(value, arg=node) if value.dep is Dep.ROWS and value.arg is None else value
 
 
-def _rehome(value: Value, node: ast.Call) -> Value:
-    """A hand-made batch that a function returns was picked by the call."""
+def _rehome(value: Value, function: ast.AST, node: ast.Call, in_loop: bool) -> Value:
+    """A hand-made batch that a function picks and returns was picked by the call, a new tensor made by it."""
     if value.items is not None:
-        return replace(value, items=tuple(_rehome(v, node) for v in value.items))
-    return replace(value, origin=node) if value.origin is not None and value.dep is Dep.GLOBAL else value
+        return replace(value, items=tuple(_rehome(v, function, node, in_loop) for v in value.items))
+    if value.dep is not Dep.GLOBAL:
+        return value
+    picked = in_loop and _within(value.origin, function)
+    return replace(
+        value,
+        origin=node if picked else value.origin,
+        made=node if _within(value.made, function) else value.made,
+    )
+
+
+def _within(node: ast.expr | None, function: ast.AST) -> bool:
+    """Whether an expression stands inside a function."""
+    if node is None:
+        return False
+    first, last = getattr(function, "lineno", 0), getattr(function, "end_lineno", None) or 0
+    return first <= node.lineno <= last
 
 
 def enter(

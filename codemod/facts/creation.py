@@ -54,7 +54,7 @@ def create(
         return _with_rows(ip, name, dim, sources, node, frame)
     if name in _RANDOM_SIZED:
         return Value(batch=GLOBAL, origin=node if frame.loops else None, size0=_first_size(ip, operands, keywords))
-    return Value(batch=GLOBAL, size0=_first_size(ip, operands, keywords) if name in _FILLED else None)
+    return Value(batch=GLOBAL, size0=_first_size(ip, operands, keywords) if name in _FILLED else None, made=node)
 
 
 def _with_rows(

@@ -10,6 +10,8 @@ _ROOTS = {
     "torch", "torchvision", "torchaudio", "torchtext", "numpy", "random", "transformers", "timm", "datasets", "wandb",
     "mlflow", "tensorboardX", "sklearn", "distify", "torch_geometric",
 }  # fmt: skip
+_HARMLESS = ("torch.cuda.is_available", "torch.cuda.device_count", "torch.backends.", "torch.__version__")
+_HARMLESS_ROOTS = ("torch", "torch.cuda", "torch.backends")
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 
@@ -71,8 +73,12 @@ class Entry:
         if isinstance(node, (ast.Name, ast.Attribute)):
             qualified = self._names.qualified(node) or ""
             root = qualified.split(".")[0]
+            if qualified.startswith(_HARMLESS) or qualified in _HARMLESS_ROOTS:
+                return False
             if root in _ROOTS or qualified.startswith("."):
                 return True
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("cuda"):
+            return True
         if isinstance(node, ast.Name):
             definition = self._definitions.get(node.id)
             if isinstance(definition, ast.FunctionDef):
@@ -89,9 +95,14 @@ def _running(node: ast.AST) -> list[ast.AST]:
     while stack:
         current = stack.pop()
         found.append(current)
-        if not isinstance(current, _DEFINITIONS):
+        if not isinstance(current, _DEFINITIONS) and not _is_option(current):
             stack.extend(ast.iter_child_nodes(current))
     return found
+
+
+def _is_option(node: ast.AST) -> bool:
+    """`parser.add_argument(…)`: its default is no device yet."""
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "add_argument"
 
 
 def _is_main_guard(node: ast.stmt) -> bool:

@@ -45,8 +45,15 @@ def _as_edited(ip: Interpreter, node: ast.expr, value: Value) -> Value:
     if node in ip.sites.gathers and has_sample(value):
         return globalised(value)
     if node in ip.sites.splits and value.dep <= Dep.GLOBAL and not has_sample(value):
-        return sampled(value, node, ip.sites.splits[node].dim)
+        return _split(ip, value, node, ip.sites.splits[node].dim)
     return value
+
+
+def _split(ip: Interpreter, value: Value, node: ast.expr, dim: int) -> Value:
+    """The value after `runtime.split` along a dimension that all its tensors must have."""
+    if any(v.batch.ndim is not None and v.batch.ndim <= dim for v in (value, *(value.items or ()))):
+        ip.sites.report("DST111", node, "A tensor of this batch was flattened before it can be split.")
+    return sampled(value, node, dim)
 
 
 def globalised(value: Value) -> Value:
@@ -88,12 +95,17 @@ def iterate(ip: Interpreter, node: ast.expr, frame: Frame) -> Value:
     Python loops over the rows of a batch run over the whole batch: what is iterated is gathered first.
     """
     value = evaluate(ip, node, frame)
-    if value.is_sample and not value.opaque and value.items is None and value.element is None and not frame.forward:
+    if _rows_first(value) and not frame.forward:
         value = sinks.gather(ip, node, value, frame)
     if value.dep is Dep.ROWS:
         value = sinks.as_global(ip, node, value, frame)
     return loops.element(ip, value, frame)
 
+
+def _rows_first(value: Value) -> bool:
+    """Whether iterating goes over the samples of a tensor."""
+    plain = value.items is None and value.element is None and not value.opaque
+    return value.is_sample and plain and not value.batch.dim
 
 def _children(ip: Interpreter, node: ast.AST, frame: Frame) -> Value:
     """An expression without meaning of its own: its parts are evaluated, the result is a host value."""

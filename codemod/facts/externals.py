@@ -71,7 +71,7 @@ def call(ip: Interpreter, ref: str, arguments: Arguments, node: ast.Call, frame:
     if made is not None:
         return made
     if ref.startswith("torch.autograd.grad"):
-        return Value(element=tensors.operators.elementwise(ip, arguments.positional[1:2], node, frame))
+        return Value(element=replace(arguments.get(1, "inputs"), opaque=False))
     if _is_torch_function(ref):
         name = ref.rsplit(".", 1)[-1]
         if name in _SEQUENCE_PACKS:
@@ -229,6 +229,7 @@ def own_parameters(ip: Interpreter, node: ast.Call, arguments: Arguments, frame:
         cells |= union(ip.heap[c].element.params for c in value.objs)
         cells |= union(h.params for c in value.objs for h in ip.heap[c].attrs.values())
     ip.sites.own(cells)
+    ip.owned_now |= cells
     current: Frame | None = frame
     while current is not None and current.caller is not None and isinstance(current.statement, ast.Return):
         current = current.caller

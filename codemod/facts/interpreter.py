@@ -7,14 +7,14 @@ values); loops until nothing changes; branches are joined. Nothing of the progra
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from . import calls, expressions, stores
 from .heap import Classes, Heap
 from .made import Made
 from .names import Names
 from .sites import Sites
-from .values import EMPTY, HOST, FunctionRef, Role, Value, join, join_all
+from .values import BOTTOM, EMPTY, HOST, FunctionRef, Role, Value, join, join_all
 
 MAX_DEPTH = 24
 LOOP_ROUNDS = 3
@@ -70,9 +70,18 @@ class Interpreter:
         source: its text.
         parents: child node -> parent node.
         names: resolver of its names.
+        split_dim: dimension along which hand-made batches are taken to be split, `None` to leave them whole.
     """
 
-    def __init__(self, tree: ast.Module, source: str, parents: dict[ast.AST, ast.AST], names: Names) -> None:
+    def __init__(
+        self,
+        tree: ast.Module,
+        source: str,
+        parents: dict[ast.AST, ast.AST],
+        names: Names,
+        split_dim: int | None = 0,
+    ) -> None:
+        self.split_dim = split_dim
         self.tree = tree
         self.source = source
         self.parents = parents
@@ -93,6 +102,8 @@ class Interpreter:
         self.receivers: dict[ast.AST, Value] = {}
         self.uses_minus_100 = "-100" in source
         self.made = Made()
+        self.owned_now: set[int] = set()
+        self.whole: dict[ast.expr, None] = {}
 
     def text(self, node: ast.AST) -> str:
         """Source text of a node."""
@@ -102,6 +113,7 @@ class Interpreter:
         """One pass over the program: the module, then every function that nothing called."""
         self.memo.clear()
         self.called.clear()
+        self.owned_now.clear()
         self.module = Frame(env=dict(self.module.env))
         self.block(self.tree.body, self.module)
         for node in ast.walk(self.tree):
@@ -207,13 +219,28 @@ class Interpreter:
 
     def _if(self, node: ast.If, frame: Frame) -> bool:
         expressions.evaluate(self, node.test, frame)
-        return self._branches([node.body, node.orelse], frame)
+        tested = self._tensor_tested(node.test)
+        return self._branches([node.body, node.orelse], frame, tested)
 
-    def _branches(self, bodies: list[list[ast.stmt]], frame: Frame) -> bool:
-        """Interpret alternatives from the same environment and join those that go on."""
+    def _tensor_tested(self, test: ast.expr) -> str | None:
+        """The name in `isinstance(name, torch.Tensor)` or `torch.is_tensor(name)`."""
+        if not isinstance(test, ast.Call) or not test.args or not isinstance(test.args[0], ast.Name):
+            return None
+        kinds = [self.names.qualified(part) for part in [test.func, *test.args[1:]]]
+        known = (["builtins.isinstance", "torch.Tensor"], ["torch.is_tensor"])
+        return test.args[0].id if kinds in known else None
+
+    def _branches(self, bodies: list[list[ast.stmt]], frame: Frame, tensor_only_first: str | None = None) -> bool:
+        """Interpret alternatives from the same environment and join those that go on.
+
+        `tensor_only_first` is a name that is a tensor in the first alternative and none in the others.
+        """
         start, going = frame.env, []
-        for body in bodies:
+        for index, body in enumerate(bodies):
             frame.env = dict(start)
+            if index and tensor_only_first in frame.env:
+                held = frame.env[tensor_only_first]
+                frame.env[tensor_only_first] = replace(held, batch=BOTTOM, made=None)
             if not self.block(body, frame):
                 going.append(frame.env)
         frame.env = join_env(going) if going else start

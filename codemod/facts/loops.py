@@ -25,7 +25,8 @@ def element(ip: Interpreter, value: Value, frame: Frame) -> Value:
     elif value.objs:
         found = join_all(_cell_element(ip, cell, value, frame) for cell in value.objs)
     elif value.is_sample:
-        return replace(value, batch=Batch(Dep.SAMPLE, dim=None), opaque=False)
+        dim = value.batch.dim - 1 if value.batch.dim else None
+        return replace(value, batch=Batch(Dep.SAMPLE, dim=dim), opaque=False)
     else:
         found = Value(batch=value.batch if value.batch.dep is not Dep.BOTTOM else GLOBAL)
     if value.params and not found.params:

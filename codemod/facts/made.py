@@ -29,6 +29,7 @@ class Made:
         forwards: call of a prepared model outside a forward -> (source text of the model, method or `None`).
         backwards, steps, zero_grads, scheduler_steps, clips: calls (`runtime.*` forms included).
         training_defs: functions in which a backward runs or a loader is iterated.
+        running_defs: functions in which a module runs.
         training_loops: loops in which a backward runs.
         batch_functions: functions whose result was split in a training loop.
     """
@@ -43,5 +44,6 @@ class Made:
     scheduler_steps: dict[ast.Call, None] = field(default_factory=dict)
     clips: dict[ast.Call, None] = field(default_factory=dict)
     training_defs: set[ast.AST] = field(default_factory=set)
+    running_defs: set[ast.AST] = field(default_factory=set)
     training_loops: set[ast.AST] = field(default_factory=set)
     batch_functions: set[ast.AST] = field(default_factory=set)

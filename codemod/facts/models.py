@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import attributes, losses, operators, tensors
+from .model import Split
 from .values import EMPTY, HOST, Batch, Dep, FunctionRef, Role, Value, join_all, tensor
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ def run(ip: Interpreter, cell: int, arguments: Arguments, node: ast.Call, frame:
     from . import calls
 
     held = ip.heap[cell]
+    _note_running(ip, frame)
     prepared = attributes.is_prepared(ip, cell)
     if prepared and not frame.forward:
         _reached(ip, cell, None, arguments, node, frame)
@@ -33,6 +35,16 @@ def run(ip: Interpreter, cell: int, arguments: Arguments, node: ast.Call, frame:
     return _library_module(ip, held.ref, held.node, arguments, node, frame)
 
 
+def _note_running(ip: Interpreter, frame: Frame) -> None:
+    """The functions on the way here run a module."""
+    current: Frame | None = frame
+    while current is not None and current.node is not None:
+        if current.node not in ip.made.running_defs:
+            ip.made.running_defs.add(current.node)
+            ip.sites.changed = True
+        current = current.caller
+
+
 def run_method(ip: Interpreter, ref: FunctionRef, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
     """Call a method of a module: part of a forward, unless it trains or iterates over a loader."""
     from . import calls
@@ -41,10 +53,11 @@ def run_method(ip: Interpreter, ref: FunctionRef, arguments: Arguments, node: as
     prepared = attributes.is_prepared(ip, ref.bound)
     if not prepared or frame.forward or ref.node in ip.made.training_defs:
         return calls.invoke(ip, ref, arguments, node, frame)
-    name = getattr(ref.node, "name", None)
-    if not name.startswith("__") if name else False:
+    name = getattr(ref.node, "name", "")
+    result = calls.invoke(ip, ref, arguments, node, frame, forward=True)
+    if ref.node in ip.made.running_defs and not name.startswith("__"):
         _reached(ip, ref.bound, None if name == "forward" else name, arguments, node, frame)
-    return calls.invoke(ip, ref, arguments, node, frame, forward=True)
+    return result
 
 
 def _reached(
@@ -53,20 +66,15 @@ def _reached(
     """A prepared model runs: the loaders of its inputs are sharded, hand-made batches are split."""
     from . import expressions
 
-    runs = False
     for operand, value in arguments.all:
         sources = expressions.deep_sources(value) | _held_sources(ip, value)
         ip.sites.feed(sources)
-        runs = runs or bool(sources)
         for origin in _origins(value):
             if _is_training(ip, origin, frame):
                 operators.split(ip, origin)
                 _remember_function(ip, origin)
-        runs = runs or value.dep >= Dep.GLOBAL or value.items is not None
-    if runs or method is None:
-        assert isinstance(node.func, (ast.Name, ast.Attribute, ast.Subscript, ast.Call))
-        holder = node.func.value if isinstance(node.func, ast.Attribute) and method else node.func
-        ip.made.forwards[node] = (ip.text(holder), method)
+    holder = node.func.value if isinstance(node.func, ast.Attribute) and method else node.func
+    ip.made.forwards[node] = (ip.text(holder), method)
 
 
 def _held_sources(ip: Interpreter, value: Value, depth: int = 3) -> frozenset[ast.AST]:
@@ -122,7 +130,7 @@ def _library_module(
         return tensors.loss(ip, _module_loss(ip, name, node, creation), operands, node, frame)
     last = (ref or "").rsplit(".", 1)[-1]
     if last in _RECURRENT:
-        return _recurrent(last, creation, values)
+        return _recurrent(ip, last, creation, values, node)
     if last in ("RNNCell", "GRUCell"):
         return _same(values)
     if last == "LSTMCell":
@@ -164,8 +172,17 @@ def _same(values: list[Value]) -> Value:
     return replace(tensor(data, *values), origin=origin)
 
 
-def _recurrent(name: str, creation: ast.AST, values: list[Value]) -> Value:
+def _recurrent(ip: Interpreter, name: str, creation: ast.AST, values: list[Value], node: ast.Call) -> Value:
     """RNN, LSTM, GRU: the output like the input, the hidden state with its batch dimension second."""
+    keywords = {k.arg: k.value for k in creation.keywords} if isinstance(creation, ast.Call) else {}
+    first = keywords.get("batch_first")
+    batch_first = first is not None and not (isinstance(first, ast.Constant) and first.value is False)
+    if values and values[0].is_sample:
+        if values[0].batch.dim == 0 and not batch_first:
+            ip.sites.report("DST111", node, "A recurrent layer runs along the dimension that holds the samples.")
+        for state in values[1:]:
+            for made in {v.made for v in (state, *(state.items or ())) if v.made is not None and v.dep is Dep.GLOBAL}:
+                ip.sites.keep(ip.sites.splits, made, Split(made, dim=1))
     output = _same(values[:1])
     if not output.is_sample:
         hidden = output

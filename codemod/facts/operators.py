@@ -160,8 +160,9 @@ def coupled(ip: Interpreter, operands: list[Operand], node: ast.expr, frame: Fra
 
 def split(ip: Interpreter, node: ast.expr) -> None:
     """A hand-made batch is to be split."""
-    if not sinks.is_runtime_argument(ip, node):
-        ip.sites.keep(ip.sites.splits, node, Split(node))
+    ip.whole[node] = None
+    if ip.split_dim is not None and not sinks.is_runtime_argument(ip, node) and node not in ip.sites.splits:
+        ip.sites.keep(ip.sites.splits, node, Split(node, ip.split_dim))
 
 
 def full(ip: Interpreter, node: ast.expr, value: Value) -> None:

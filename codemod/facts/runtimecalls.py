@@ -31,7 +31,8 @@ def call(ip: Interpreter, name: str, arguments: Arguments, node: ast.Call, frame
         ip.sites.sharded.update(first.sources)
         return first
     if name == "split":
-        return expressions.sampled(first, node)
+        dim = arguments.get(1, "dim").const
+        return expressions.sampled(first, node, dim if isinstance(dim, int) else 0)
     if name == "draw":
         operands = [v for _, v in arguments.positional[1:]]
         sources = frozenset(s for v in operands for s in expressions.deep_sources(v))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .model import Arrival, Count, Gathered, Reduction
@@ -13,10 +14,13 @@ if TYPE_CHECKING:
 
 
 def is_runtime_argument(ip: Interpreter, node: ast.AST) -> bool:
-    """Whether an expression is the first argument of a runtime call: it is converted already."""
+    """Whether an expression is what a runtime call reduces, or its `by=` or `of=`: it is converted already."""
     parent = ip.parents.get(node)
-    if not isinstance(parent, ast.Call) or not parent.args or parent.args[0] is not node:
+    if isinstance(parent, ast.keyword) and parent.arg in ("by", "of"):
+        parent = ip.parents.get(parent)
+    elif not isinstance(parent, ast.Call) or not parent.args or parent.args[0] is not node:
         return False
+    assert isinstance(parent, ast.Call)
     return (ip.names.qualified(parent.func) or "").startswith("distify.runtime.")
 
 
@@ -26,6 +30,8 @@ def as_global(ip: Interpreter, node: ast.expr, value: Value, frame: Frame) -> Va
 
     if frame.forward or is_runtime_argument(ip, node):
         return value
+    if value.items is not None and isinstance(node, (ast.Tuple, ast.List)) and len(node.elts) == len(value.items):
+        return replace(value, items=tuple(as_global(ip, n, v, frame) for n, v in zip(node.elts, value.items)))
     if value.dep is Dep.ROWS:
         count(ip, node, frame)
         return tensor(REDUCED)
@@ -73,6 +79,8 @@ def gather(ip: Interpreter, node: ast.expr, value: Value, frame: Frame, why: str
 
     if frame.forward:
         return value
+    while _is_cpu_copy(node) and not is_runtime_argument(ip, node):
+        node = node.func.value  # type: ignore[attr-defined]  # gathered where it was computed
     if not is_runtime_argument(ip, node):
         if value.is_sample and value.batch.dim is None:
             ip.sites.report("DST114", node)
@@ -82,6 +90,12 @@ def gather(ip: Interpreter, node: ast.expr, value: Value, frame: Frame, why: str
         if why:
             ip.sites.report(why, node)
     return expressions.globalised(value)
+
+
+def _is_cpu_copy(node: ast.expr) -> bool:
+    """`x.cpu()`."""
+    call = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.args
+    return call and node.func.attr == "cpu"  # type: ignore[attr-defined]
 
 
 def reduce_here(
@@ -130,7 +144,7 @@ def of_text(ip: Interpreter, value: Value, frame: Frame) -> str | None:
 
 def _several_batches(ip: Interpreter, sources: frozenset[ast.AST], frame: Frame) -> bool:
     """Whether batches of more than one source are alive in the innermost loop that makes them."""
-    if len(ip.sites.splits) > 1 and sources & set(ip.sites.splits):
+    if any(_is_fetched_ahead(source, frame) for source in sources & set(ip.sites.splits)):
         return True
     for loop in reversed(frame.loops):
         current: Frame | None = frame
@@ -139,3 +153,13 @@ def _several_batches(ip: Interpreter, sources: frozenset[ast.AST], frame: Frame)
                 return len(current.alive[loop]) > 1
             current = current.caller
     return False
+
+
+def _is_fetched_ahead(source: ast.AST, frame: Frame) -> bool:
+    """Whether a hand-made batch was fetched before the iteration that uses it (others may have been in between)."""
+    if not frame.loops or frame.statement is None:
+        return False
+    loop = frame.loops[-1]
+    inside = any(part is source for part in ast.walk(loop))
+    here = getattr(frame.statement, "lineno", 0)
+    return not inside or getattr(source, "lineno", 0) > here

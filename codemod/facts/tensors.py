@@ -28,11 +28,11 @@ def apply(
         keywords: keyword operands by name.
     """
     everything = [*operands, *keywords.values()]
-    if any(v.is_param for _, v in everything) and name not in PARAM_METADATA and not name.endswith("_"):
-        if not frame.forward:
-            for operand, value in everything:
-                if value.is_param:
-                    operators.full(ip, operand, value)
+    if not frame.forward and not name.endswith("_"):
+        for operand, value in everything:
+            counted = name in ("numel", "nelement") and bool(value.params & ip.owned_now)
+            if value.is_param and (name not in PARAM_METADATA or counted):
+                operators.full(ip, operand, value)
     if creation.is_creation(name):
         return creation.create(ip, name, operands, keywords, node, frame)
     if not any(_touches(v) for _, v in everything):
@@ -88,12 +88,14 @@ def _replicated(
     first = operands[0][1] if operands else EMPTY
     if name in IDENTITY and first.is_param:
         return first
-    ndim = None
+    flat = name in ("flatten", "ravel") and len(operands) == 1
+    flat = flat or (name in ("view", "reshape") and len(operands) == 2 and operands[1][1].const == -1)
     return Value(
-        batch=REDUCED if data else Batch(Dep.GLOBAL, ndim=ndim),
+        batch=Batch(Dep.GLOBAL, ndim=1 if flat else None, data=data),
         params=union(v.params for v in values),
         origin=origin,
         size0=first.size0 if name in IDENTITY else None,
+        made=first.made if name in IDENTITY else None,
     )
 
 
@@ -156,17 +158,7 @@ def _metadata(name: str, operands: list[Operand], keywords: dict[str, Operand]) 
 def _host_copy(ip: Interpreter, operand: Operand, frame: Frame) -> Value:
     """`.numpy()`, `.tolist()`, `.item()`: per-sample values leave torch, so they are gathered before."""
     node, value = operand
-    if frame.forward:
-        return value
-    while (
-        isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr == "cpu"
-        and not node.args
-        and not sinks.is_runtime_argument(ip, node)
-    ):
-        node = node.func.value
-    return sinks.gather(ip, node, value, frame)
+    return value if frame.forward else sinks.gather(ip, node, value, frame)
 
 
 def dims_of(name: str, operands: list[Operand], keywords: dict[str, Operand], position: int) -> object:

@@ -111,6 +111,7 @@ class Value:
         shape_dim: for a shape, the index of the batch dimension (-1: none of a shape).
         arrival: statement and target where a PENDING was unpacked.
         size0: source text of the first size of a created tensor.
+        made: expression that created it (the call of a function that returns it).
         opaque: a batch or model output of unknown structure.
     """
 
@@ -131,6 +132,7 @@ class Value:
     shape_dim: int | None = None
     arrival: tuple[ast.stmt, str] | None = None
     size0: str | None = None
+    made: ast.expr | None = None
     opaque: bool = False
 
     @property
@@ -224,6 +226,7 @@ def join(a: Value, b: Value) -> Value:
         shape_dim=a.shape_dim if a.shape_dim is not None else b.shape_dim,
         arrival=a.arrival or b.arrival,
         size0=a.size0 if a.size0 == b.size0 else None,
+        made=a.made or b.made,
         opaque=a.opaque or b.opaque,
     )
 
