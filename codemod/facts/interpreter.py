@@ -14,6 +14,7 @@ from .heap import Classes, Heap
 from .made import Made
 from .names import Names
 from .sites import Sites
+from .text import SourceText
 from .values import BOTTOM, EMPTY, HOST, FunctionRef, Role, Value, join, join_all
 
 MAX_DEPTH = 24
@@ -83,7 +84,7 @@ class Interpreter:
     ) -> None:
         self.split_dim = split_dim
         self.tree = tree
-        self.source = source
+        self._text = SourceText(source)
         self.parents = parents
         self.names = names
         self.heap = Heap()
@@ -107,7 +108,7 @@ class Interpreter:
 
     def text(self, node: ast.AST) -> str:
         """Source text of a node."""
-        return ast.get_source_segment(self.source, node) or ast.unparse(node)
+        return self._text.of(node)
 
     def run(self) -> None:
         """One pass over the program: the module, then every function that nothing called."""

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from .text import SourceText
+
 if TYPE_CHECKING:
     from ..findings import Finding
     from .names import Names
@@ -222,10 +224,13 @@ class Facts:
     splits: list[Split] = field(default_factory=list)
     fulls: list[Full] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
+    _text: SourceText | None = None
 
     def text(self, node: ast.AST) -> str:
         """Source text of a node."""
-        return ast.get_source_segment(self.source, node) or ast.unparse(node)
+        if self._text is None:
+            self._text = SourceText(self.source)
+        return self._text.of(node)
 
     def statement(self, node: ast.AST) -> ast.stmt:
         """The statement that holds a node."""
