@@ -36,7 +36,7 @@ def run(arguments: list[str]) -> int:
             return int(getattr(error, "exit_code", FAILED))
         if type(error).__name__ == "Abort":
             return INTERRUPTED
-        if os.environ.get("DISTIFY_TRACEBACK"):
+        if os.environ.get("DISTIFY_DEBUG"):
             raise
         from .rewrite import described
 

@@ -24,6 +24,9 @@ DEFAULTS: Mapping[str, str | int] = MappingProxyType(
     {"backend": "ddp", "precision": "fp32", "accumulate": 1, "batch": "global", "batchnorm": "exact", "zero_stage": 2}
 )
 
+# Variables that steer the runtime or help to find mistakes, and are no options of a run.
+SWITCHES = ("DISTIFY_ALL_RANKS", "DISTIFY_DEBUG", "DISTIFY_TIMEOUT", "DISTIFY_TRACE")
+
 
 class OptionError(ValueError):
     """An unknown option or value; the message names the nearest valid one."""
@@ -80,11 +83,10 @@ def flag(name: str) -> str:
 def nearest(word: str, valid: Iterable[str]) -> str:
     """A phrase that names the nearest valid word and all of them: `did you mean 'fsdp'? (valid: ddp, fsdp)`."""
     names = list(valid)
-    close = difflib.get_close_matches(word.lower().replace("_", "-"), names, 1, 0.4) or difflib.get_close_matches(
-        word, names, 1, 0.4
-    )
+    folded = {name.lower().replace("_", "-"): name for name in names}
+    close = difflib.get_close_matches(word.lower().replace("_", "-"), list(folded), 1, 0.4)
     listing = ", ".join(names)
-    return f"did you mean '{close[0]}'? (valid: {listing})" if close else f"valid: {listing}"
+    return f"did you mean '{folded[close[0]]}'? (valid: {listing})" if close else f"valid: {listing}"
 
 
 def parse(name: str, value: Any, source: str) -> str | int:
@@ -123,12 +125,20 @@ def configuration(start: Path, environment: Mapping[str, str] | None = None) -> 
     Raises:
         OptionError: unknown key or value, or a pyproject.toml that can't be read.
     """
-    environment = os.environ if environment is None else environment
     values = read_pyproject(start)
-    for name in DEFAULTS:
-        variable = f"DISTIFY_{name.upper()}"
-        if environment.get(variable):
-            values[name] = parse(name, environment[variable], variable)
+    values.update(read_environment(os.environ if environment is None else environment))
+    return values
+
+
+def read_environment(environment: Mapping[str, str]) -> dict[str, str | int]:
+    """The checked `DISTIFY_*` options; empty ones count as not set."""
+    options = {f"DISTIFY_{name.upper()}": name for name in DEFAULTS}
+    values: dict[str, str | int] = {}
+    for variable, text in environment.items():
+        if variable in options and text:
+            values[options[variable]] = parse(options[variable], text, variable)
+        elif variable.startswith("DISTIFY_") and variable not in options and variable not in SWITCHES:
+            raise OptionError(f"unknown environment variable {variable}, {nearest(variable, (*options, *SWITCHES))}")
     return values
 
 
@@ -144,16 +154,16 @@ def read_pyproject(start: Path) -> dict[str, str | int]:
 
 def read_table(file: Path) -> dict[str, str | int]:
     """The checked `[tool.distify]` table of one pyproject.toml."""
-    data = file.read_bytes()
-    if b"distify" not in data:
-        return {}
     if sys.version_info >= (3, 11):
         import tomllib
     else:
         import tomli as tomllib
     try:
+        data = file.read_bytes()
+        if b"distify" not in data:
+            return {}
         table = tomllib.loads(data.decode("utf-8")).get("tool", {}).get("distify", {})
-    except (ValueError, AttributeError) as error:
+    except (OSError, ValueError, AttributeError) as error:
         raise OptionError(f"{file}: {error}") from None
     if not isinstance(table, dict):
         raise OptionError(f"{file}: [tool.distify] must be a table")

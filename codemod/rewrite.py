@@ -94,7 +94,7 @@ def rewrite_source(data: bytes, path: str, options: Options) -> Result:
     except (SourceError, InternalError):
         raise
     except Exception as error:
-        if os.environ.get("DISTIFY_TRACEBACK"):
+        if os.environ.get("DISTIFY_DEBUG"):
             raise
         raise InternalError(f"{path}: {described(error)}") from error
     counts = Counter(edit.kind for edit in plan.edits if not isinstance(edit, AddImport)) if text != source.text else {}
