@@ -8,9 +8,14 @@ launcher.agree_on_hashes()  # may replace the process: before anything else happ
 output.install()
 
 from .accumulate import accumulate  # noqa: E402
+from .gather import gather  # noqa: E402
+from .gradients import backward, frozen, grad  # noqa: E402
 from .guard import any, barrier, main_first, on_main  # noqa: E402
+from .optim import clip_grad_norm_, clip_grad_value_, step  # noqa: E402
 from .precision import autocast  # noqa: E402
+from .prepare import prepare  # noqa: E402
 from .process import device, init, is_main, rank, shutdown, world_size  # noqa: E402
+from .reduce import max, mean, min, sum  # noqa: E402
 from .shard import shard  # noqa: E402
 from .split import draw, split  # noqa: E402
 
@@ -18,16 +23,28 @@ __all__ = [
     "accumulate",
     "any",
     "autocast",
+    "backward",
     "barrier",
+    "clip_grad_norm_",
+    "clip_grad_value_",
     "device",
     "draw",
+    "frozen",
+    "gather",
+    "grad",
     "init",
     "is_main",
     "main_first",
+    "max",
+    "mean",
+    "min",
     "on_main",
+    "prepare",
     "rank",
     "shard",
     "shutdown",
     "split",
+    "step",
+    "sum",
     "world_size",
 ]

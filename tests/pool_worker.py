@@ -134,9 +134,9 @@ def place(path: str, argv: list[str], cwd: str, env: dict[str, str]) -> Iterator
         folders = [f"{Path(path).parent}{os.sep}", f"{Path(cwd).resolve()}{os.sep}"]
         for name, module in list(sys.modules.items()):
             file = getattr(module, "__file__", None) or ""
-            if file and any(file.startswith(f) for f in folders) and "site-packages" not in file:
-                if not name.startswith(("distify", "tests")):
-                    del sys.modules[name]
+            own = any(file.startswith(f) for f in folders) and "site-packages" not in file
+            if own and not name.startswith(("distify", "tests")):
+                del sys.modules[name]
 
 
 @contextmanager

@@ -73,14 +73,16 @@ def test_script_runs_as_main_with_its_own_surroundings(pool2: Pool, tmp_path: Pa
         "    sys.exit(4)\n"
     )
     run = pool2.script(script, ["--n", "1"], cwd=tmp_path, env={"COLOUR": "red"})
-    assert run.code == 4 and not run.error
+    assert run.code == 4
+    assert not run.error
     assert run.stdout.splitlines() == ["child", f"['--n', '1'] 3 {tmp_path} red 0"]
     assert run.others[0].splitlines()[1].endswith("red 1")
     (tmp_path / "helper.py").write_text("value = 4\n")
     assert " 4 " in pool2.script(script, cwd=tmp_path, env={"COLOUR": "red"}).stdout
     script.write_text("raise ValueError('broken script')\n")
     run = pool2.script(script, cwd=tmp_path)
-    assert run.code == 1 and "broken script" in run.error
+    assert run.code == 1
+    assert "broken script" in run.error
     with pytest.raises(AssertionError, match="broken script"):
         run.check()
     assert "COLOUR" not in os.environ

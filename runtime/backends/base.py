@@ -42,8 +42,8 @@ class Backend(Protocol):
     def clip_grad_value_(self, parameters: Sequence[Tensor], clip_value: float) -> None:
         """Clamp the (unscaled) gradients elementwise."""
 
-    def step(self, optimizer: Optimizer) -> None:
-        """One optimizer step on unscaled gradients."""
+    def step(self, optimizer: Optimizer, closure: Any = None) -> Any:
+        """One optimizer step on unscaled gradients; `closure` is passed on only where there is one (LBFGS)."""
 
     def full(self, parameter: Tensor) -> Tensor:
         """The whole parameter, differentiable, for code outside a forward."""

@@ -1,0 +1,101 @@
+"""One process: plain torch. What other backends do differently, they override."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from .base import group_parameters
+
+
+class Single:
+    """Gradients and parameters are whole on this process; `.grad` holds what `backward` accumulated."""
+
+    name = "single"
+    takes_undefined = True  # parameters may be without gradient on some ranks
+
+    def prepare(self, modules: Sequence[nn.Module], optimizers: Sequence[Optimizer]) -> None:
+        """Nothing to take over."""
+
+    def backward(self, loss: Tensor, *, sync: bool, **options: Any) -> None:
+        """Accumulate gradients in `.grad`; there is nothing to reduce."""
+        torch.autograd.backward(loss, **options)
+
+    def grad(self, outputs: Any, inputs: Any, **options: Any) -> tuple[Tensor | None, ...]:
+        """`torch.autograd.grad`."""
+        found: tuple[Tensor | None, ...] = torch.autograd.grad(outputs, inputs, **options)
+        return found
+
+    def scale_grads(self, optimizers: Iterable[Optimizer], factor: float) -> None:
+        """Multiply the gradients of all parameters of these optimizers, each once."""
+        seen = {id(p): p for optimizer in optimizers for p in group_parameters(optimizer)}
+        grads = _grads(seen.values())
+        with torch.no_grad():
+            for group in _alike(grads):
+                torch._foreach_mul_(group, factor)
+
+    def unscale(self, optimizer: Optimizer, inverse_scale: Tensor) -> Tensor:
+        """Divide by the loss scale; gradients are equal on all ranks, so an inf of one rank is found on all."""
+        grads = _grads(group_parameters(optimizer))
+        found = torch.zeros((), dtype=torch.float32)
+        with torch.no_grad():
+            for group in _alike(grads):
+                device = group[0].device
+                here, scale = torch.zeros((), device=device), inverse_scale.to(device)
+                if group[0].dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+                    torch._amp_foreach_non_finite_check_and_unscale_(group, here, scale)
+                else:  # complex
+                    here = 1.0 - torch.stack([g.isfinite().all() for g in group]).all().float()
+                    torch._foreach_mul_(group, scale.item())
+                found = torch.maximum(found.to(device), here)
+        return found
+
+    def clip_grad_norm_(
+        self, parameters: Sequence[Tensor], max_norm: float, norm_type: float, error_if_nonfinite: bool
+    ) -> Tensor:
+        """`torch.nn.utils.clip_grad_norm_`: gradients are whole and equal on all ranks."""
+        return nn.utils.clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite)
+
+    def clip_grad_value_(self, parameters: Sequence[Tensor], clip_value: float) -> None:
+        """`torch.nn.utils.clip_grad_value_`."""
+        nn.utils.clip_grad_value_(parameters, clip_value)
+
+    def step(self, optimizer: Optimizer, closure: Any = None) -> Any:
+        """The optimizer's own step."""
+        return optimizer.step() if closure is None else optimizer.step(closure)
+
+    def full(self, parameter: Tensor) -> Tensor:
+        """The parameter itself."""
+        return parameter
+
+    def state_dict(self, obj: Any) -> dict[str, Any]:
+        """The object's own state, its tensors alive as in the original."""
+        found: dict[str, Any] = obj.state_dict()
+        return found
+
+    def load_state_dict(self, obj: Any, state: dict[str, Any], **options: Any) -> Any:
+        """The object's own `load_state_dict`."""
+        return obj.load_state_dict(state, **options)
+
+    def clone(self, module: nn.Module) -> nn.Module:
+        """`copy.deepcopy`."""
+        return copy.deepcopy(module)
+
+
+def _grads(parameters: Iterable[Tensor]) -> list[Tensor]:
+    return [p.grad for p in parameters if p.grad is not None]
+
+
+def _alike(grads: Sequence[Tensor]) -> list[list[Tensor]]:
+    """Gradients, of sparse ones the values, grouped by device and type, as the foreach kernels want them."""
+    groups: dict[tuple[torch.device, torch.dtype], list[Tensor]] = {}
+    for grad in grads:
+        if grad.is_sparse:
+            grad = grad._values()
+        groups.setdefault((grad.device, grad.dtype), []).append(grad)
+    return list(groups.values())

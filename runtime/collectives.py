@@ -1,0 +1,164 @@
+"""Collectives of small values in the process group of the reductions, and how gradients pass through them.
+
+Convention (one for all backends): the ranks' parameter gradients are averaged. So the gradient held at a tensor is
+N times this rank's part where the tensor is a slice, and averages to the true one where it is equal on all ranks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from .state import DistifyError, state
+
+SMALL = 4096  # elements up to which values are accumulated in double precision
+
+
+def all_reduce(x: Tensor, op: Any = None) -> Tensor:
+    """Reduce a contiguous tensor over all ranks, in place (sum if `op` is not given); returns it."""
+    dist.all_reduce(x, op=dist.ReduceOp.SUM if op is None else op, group=state.reduce_group)
+    return x
+
+
+def accumulator(x: Tensor) -> torch.dtype:
+    """The type in which values like `x` are added up over ranks."""
+    if x.is_complex():
+        return torch.complex128
+    if not x.is_floating_point():
+        return torch.int64
+    if x.numel() <= SMALL and x.device.type in ("cpu", "cuda"):
+        return torch.float64
+    return torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype
+
+
+def average(x: Tensor) -> Tensor:
+    """Mean over ranks, differentiable any number of times."""
+    return _Average.apply(x)  # type: ignore[no-any-return, no-untyped-call]
+
+
+class _Average(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        total = x.detach().to(accumulator(x), copy=True, memory_format=torch.contiguous_format)
+        flat = torch.view_as_real(total) if total.is_complex() else total
+        all_reduce(flat)
+        return (total / state.world_size).to(x.dtype)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        # The mean of g_r: each rank's part of its gradient is 1/N of the sum of parts, which are held N-fold.
+        return average(grad)
+
+
+def arriving(grad: Tensor, serial: int) -> Tensor:
+    """The gradient at a reduction's output, equal on all ranks.
+
+    It differs by rank only where the output flowed back into slices that were reduced again. Nothing was reduced
+    after the newest reduction, so its gradient needs no exchange.
+
+    Args:
+        grad: what arrived on this rank.
+        serial: number that the reduction got from `enroll`.
+    """
+    state.extra["reduced"] = True  # `grad` asks whether its outputs were global
+    return grad if serial == state.recorded or state.world_size == 1 else average(grad)
+
+
+def enroll() -> int:
+    """Number a differentiable reduction; the same on all ranks."""
+    state.recorded += 1
+    return state.recorded
+
+
+def attach(x: Tensor, value: Tensor, factor: float | Tensor) -> Tensor:
+    """`value`, whose gradient reaches `x` multiplied by N and by `factor` (0 cuts a filler off, NaN or not).
+
+    Args:
+        x: this rank's operand.
+        value: the reduced value, same shape.
+        factor: number, or 0-dim tensor.
+    """
+    return _Attach.apply(x, value, factor, enroll())  # type: ignore[no-any-return, no-untyped-call]
+
+
+class _Attach(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, value: Tensor, factor: float | Tensor, serial: int) -> Tensor:
+        ctx.factor, ctx.serial = factor, serial
+        return value.clone()  # not a view: users change losses in place
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, None, None, None]:
+        grad, factor = arriving(grad, ctx.serial), ctx.factor
+        if isinstance(factor, Tensor) and factor.is_cpu:
+            factor = factor.item()
+        if isinstance(factor, Tensor):
+            return (grad * (state.world_size * factor)).to(grad.dtype), None, None, None
+        return nothing(grad) if factor == 0.0 else grad * (state.world_size * factor), None, None, None
+
+
+def nothing(like: Tensor) -> Tensor | None:
+    """The gradient of what does not count.
+
+    Undefined rather than zeros where the backend takes it (`takes_undefined`): 0/0 in the graph of an empty slice stays
+    harmless then, and the graph is walked all the same, so that collectives inside it take place. Backends that
+    reduce by hooks of their own need every rank's gradients, as zeros.
+    """
+    return None if getattr(state.backend, "takes_undefined", False) else torch.zeros_like(like)
+
+
+def wants_gradient(x: Tensor) -> bool:
+    """Whether a gradient could flow through a reduction of `x`; known without asking the other ranks."""
+    return torch.is_grad_enabled() and (x.is_floating_point() or x.is_complex())
+
+
+def leaf_if(x: Tensor, others: Tensor | float) -> Tensor | None:
+    """`x` if it takes part in differentiation on any rank, else `None`.
+
+    A rank whose value is a constant (no object in its slice) must still take part in the exchange of gradients.
+
+    Args:
+        x: this rank's operand.
+        others: how many ranks' operands require a gradient; read only where this rank's doesn't.
+    """
+    if x.requires_grad:
+        return x
+    return x.detach().requires_grad_() if float(others) > 0 else None
+
+
+def same_shape(caller: str, x: Tensor) -> None:
+    """Check that a tensor that is not 0-dim has one shape on all ranks.
+
+    Raises:
+        DistifyError: it has not, on all ranks alike.
+    """
+    if x.dim() == 0:
+        return
+    shapes = exchange([x.dim(), *x.shape])
+    if any(shape != shapes[0] for shape in shapes):
+        listing = ", ".join(str(tuple(shape[1 : 1 + shape[0]])) for shape in shapes)
+        raise DistifyError(
+            f"runtime.{caller}() combines element by element, but the ranks hold shapes {listing}. Reduce over the "
+            f"batch first, as in runtime.{caller}(x.{caller}()), or use runtime.gather(x)."
+        )
+
+
+def exchange(numbers: Sequence[int], room: int = 16) -> list[list[int]]:
+    """Every rank's whole numbers, in rank order, padded with -1; at most `room` per rank."""
+    device = torch.device("cpu") if _reduces_on_cpu() else state.device
+    mine = torch.full((room,), -1, dtype=torch.int64)
+    mine[: len(numbers)] = torch.tensor(list(numbers), dtype=torch.int64)
+    mine = mine.to(device)
+    table = [torch.empty_like(mine) for _ in range(state.world_size)]
+    dist.all_gather(table, mine, group=state.reduce_group)
+    found: list[list[int]] = torch.stack(table).tolist()
+    return found
+
+
+def _reduces_on_cpu() -> bool:
+    """Whether the group moves CPU tensors: no need to wait for the GPU then."""
+    return "gloo" in dist.get_backend_config(state.reduce_group)

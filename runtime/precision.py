@@ -1,0 +1,135 @@
+"""Reduced precision: the autocast type of a run, and the dynamic loss scale that fp16 needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from .config import Config
+from .state import require, state
+
+if TYPE_CHECKING:
+    from .backends.base import Backend
+
+
+class Scaler:
+    """The loss scale of fp16: constant from a backward through all steps that follow, then adjusted.
+
+    Rule and constants are those of `torch.amp.GradScaler` (Micikevicius et al. 2018, section 3.2): halved after a step
+    that met inf or NaN, doubled after 2000 steps in a row that met none.
+
+    Attributes:
+        scale: what the loss is multiplied by, 1.0 to the largest float.
+        good: steps since the scale last changed.
+    """
+
+    def __init__(
+        self, scale: float = 65536.0, growth_factor: float = 2.0, backoff_factor: float = 0.5, interval: int = 2000
+    ) -> None:
+        self.scale = scale
+        self.good = 0
+        self.growth_factor, self.backoff_factor, self.interval = growth_factor, backoff_factor, interval
+        self._found: dict[Optimizer, bool] = {}  # optimizers whose gradients are unscaled now: did they hold inf?
+        self._stepped: dict[Optimizer, bool] = {}  # those that stepped since the scale was last adjusted
+
+    def unscale(self, backend: Backend, optimizer: Optimizer) -> None:
+        """Divide the optimizer's gradients by the scale, once between two backward calls."""
+        if optimizer not in self._found:
+            inverse = torch.tensor(1.0 / self.scale, dtype=torch.float64).float()
+            self._found[optimizer] = bool(backend.unscale(optimizer, inverse).item())
+
+    def overflowed(self, optimizer: Optimizer) -> bool:
+        """Whether the unscaled gradients hold inf or NaN on any rank; noted as a step for the next adjustment."""
+        found = self._found[optimizer]
+        self._stepped[optimizer] = self._stepped.get(optimizer, False) or found
+        return found
+
+    def before_backward(self, backend: Backend) -> None:
+        """Adjust the scale if optimizers stepped, and bring gradients that are still held to the scale."""
+        ratio = self._adjust()
+        if not self._found and ratio == 1.0:
+            return
+        for optimizer in state.optimizers:
+            factor = self.scale if optimizer in self._found else ratio
+            if factor != 1.0 and any(p.grad is not None for p in _parameters(optimizer)):
+                backend.scale_grads([optimizer], factor)
+        self._found.clear()
+
+    def _adjust(self) -> float:
+        """Adjust the scale for the steps since the last call; returns new over old."""
+        if not self._stepped:
+            return 1.0
+        before = self.scale
+        if any(self._stepped.values()):
+            self.scale, self.good = self.scale * self.backoff_factor, 0
+        else:
+            self.good += 1
+            if self.good == self.interval:
+                self.scale, self.good = self.scale * self.growth_factor, 0
+        self._stepped.clear()
+        return self.scale / before
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint needs, with the keys of `torch.amp.GradScaler`."""
+        self._adjust()
+        return {
+            "scale": self.scale,
+            "growth_factor": self.growth_factor,
+            "backoff_factor": self.backoff_factor,
+            "growth_interval": self.interval,
+            "_growth_tracker": self.good,
+        }
+
+    def load_state_dict(self, saved: dict[str, Any]) -> None:
+        """Continue from what `state_dict` returned here, or that of a `torch.amp.GradScaler`."""
+        self.scale, self.good = float(saved["scale"]), int(saved["_growth_tracker"])
+        self.growth_factor, self.backoff_factor = float(saved["growth_factor"]), float(saved["backoff_factor"])
+        self.interval = int(saved["growth_interval"])
+        self._found.clear()
+        self._stepped.clear()
+
+
+class Precision:
+    """How a run computes.
+
+    Args:
+        config: options of the run.
+        device: where it computes.
+
+    Attributes:
+        name: "fp32", "bf16" or "fp16".
+        dtype: type of the matrix products under `autocast`, `None` for fp32.
+        scaler: loss scale for fp16, else `None`.
+    """
+
+    def __init__(self, config: Config, device: torch.device) -> None:
+        self.name = config.precision
+        self.device_type = device.type
+        self.dtype = {"fp32": None, "bf16": torch.bfloat16, "fp16": torch.float16}[config.precision]
+        self.scaler: Scaler | None = Scaler() if config.precision == "fp16" else None
+
+    def autocast(self) -> AbstractContextManager[Any]:
+        """Context in which matrix products and convolutions run in `dtype`."""
+        if self.dtype is None:
+            return nullcontext()
+        return torch.autocast(self.device_type, dtype=self.dtype)
+
+
+def autocast() -> AbstractContextManager[Any]:
+    """Context around forward and loss: they run in the precision of the run; does nothing for fp32.
+
+    Raises:
+        NotInitialized: `init` has not run.
+    """
+    precision = require("autocast").precision
+    assert precision is not None
+    return precision.autocast()
+
+
+def _parameters(optimizer: Optimizer) -> Sequence[Tensor]:
+    return [p for group in optimizer.param_groups for p in group["params"]]

@@ -1,0 +1,163 @@
+"""`prepare`: modules and optimizers join the run, in place."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
+from torch.optim import Optimizer
+
+from . import batchnorm
+from .backends.base import group_parameters
+from .optim import register_guard
+from .state import DistifyError, State, require
+
+CHUNK = 64 << 20  # bytes of one broadcast
+
+
+def prepare(*objects: nn.Module | Optimizer) -> None:
+    """Hand modules and their optimizers to the run, once they are built, before the first forward.
+
+    All objects keep their identity, class and state-dict keys; nothing has to be rebound. Parameters and buffers
+    become those of rank 0. May be called again for other objects. A module without trainable parameters is only made
+    equal on all ranks.
+
+    Args:
+        objects: modules and optimizers in any order; an optimizer stands with, or after, the modules that it updates.
+
+    Raises:
+        NotInitialized: `init` has not run.
+        DistifyError: an object is prepared twice, is neither a module nor an optimizer, or an optimizer holds
+            parameters of no prepared module.
+    """
+    run = require("prepare")
+    assert run.backend is not None
+    assert run.streams is not None
+    modules = [o for o in objects if isinstance(o, nn.Module)]
+    optimizers = [o for o in objects if isinstance(o, Optimizer)]
+    known = run.extra.setdefault("prepared", [])
+    _check_objects(objects, [*known, *run.optimizers])
+    _check_parameters(modules)
+    trained = [m for m in modules if any(p.requires_grad for p in m.parameters())]
+    _check_owners([*known, *modules], optimizers)
+    _warn_of_orphans(trained, [*run.optimizers, *optimizers] if optimizers else [])
+    if run.world_size > 1:
+        broadcast(modules)
+        batchnorm.install()
+    known.extend(modules)
+    run.modules.extend(trained)
+    run.optimizers.extend(optimizers)
+    run.backend.prepare(trained, optimizers)
+    for module in trained:
+        run.streams.attach(module)
+    for optimizer in optimizers:
+        register_guard(optimizer)
+
+
+def _check_objects(objects: Sequence[Any], prepared: Sequence[Any]) -> None:
+    for k, item in enumerate(objects):
+        kind = type(item).__name__
+        if not isinstance(item, (nn.Module, Optimizer)):
+            raise DistifyError(
+                f"runtime.prepare() takes modules and optimizers, not a {kind}. Loaders go to runtime.shard(), "
+                "schedulers stay as they are and move with runtime.step(scheduler)."
+            )
+        if any(item is other for other in (*prepared, *objects[:k])):
+            raise DistifyError(
+                f"runtime.prepare(): this {kind} was prepared before. Each object is prepared once: remove "
+                "one call, or build a new object."
+            )
+
+
+def _check_parameters(modules: Iterable[nn.Module]) -> None:
+    for module in modules:
+        for name, tensor in _named_tensors(module):
+            if isinstance(tensor, (UninitializedParameter, UninitializedBuffer)):
+                raise DistifyError(
+                    f"runtime.prepare(): {name} of {type(module).__name__} has no shape yet. Run one forward, or give "
+                    "the lazy layers their sizes, before runtime.prepare()."
+                )
+            if tensor.is_meta:
+                raise DistifyError(
+                    f"runtime.prepare(): {name} of {type(module).__name__} is on the meta device, without values. "
+                    "Load or initialise the weights before runtime.prepare()."
+                )
+
+
+def _check_owners(modules: Iterable[nn.Module], optimizers: Iterable[Optimizer]) -> None:
+    """Every parameter of an optimizer belongs to a prepared module: else nobody would reduce its gradient."""
+    owned = {id(p) for module in modules for p in module.parameters()}
+    for optimizer in optimizers:
+        strangers = [
+            f"param_groups[{g}]['params'][{k}] of shape {tuple(p.shape)}"
+            for g, group in enumerate(optimizer.param_groups)
+            for k, p in enumerate(group["params"])
+            if id(p) not in owned and p.requires_grad
+        ]
+        if strangers:
+            shown = ", ".join(strangers[:5]) + (f" and {len(strangers) - 5} more" if len(strangers) > 5 else "")
+            raise DistifyError(
+                f"runtime.prepare(): {type(optimizer).__name__} updates parameters that belong to no prepared module: "
+                f"{shown}. Pass the module that holds them in the same call; a parameter of no module goes into one: "
+                "nn.ParameterList([p])."
+            )
+
+
+def _warn_of_orphans(modules: Iterable[nn.Module], optimizers: Sequence[Optimizer]) -> None:
+    """A trainable parameter that no optimizer owns costs a gradient and never moves."""
+    owned = {id(p) for optimizer in optimizers for p in group_parameters(optimizer)}
+    for module in modules if optimizers else ():
+        names = [name for name, p in module.named_parameters() if p.requires_grad and id(p) not in owned]
+        if names:
+            shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+            warnings.warn(
+                f"runtime.prepare(): no optimizer updates {shown} of {type(module).__name__}. If that is meant, freeze "
+                "them with requires_grad_(False): their gradients are computed and reduced for nothing.",
+                stacklevel=3,
+            )
+
+
+def _named_tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    yield from module.named_parameters()
+    yield from module.named_buffers()
+
+
+def broadcast(modules: Iterable[nn.Module]) -> None:
+    """Copy rank 0's parameters and buffers to all ranks, as bytes, coalesced."""
+    found = {id(t): t.detach() for module in modules for _, t in _named_tensors(module)}
+    groups: dict[torch.device, list[Tensor]] = {}
+    for tensor in found.values():
+        if tensor.layout == torch.strided and tensor.numel():
+            groups.setdefault(tensor.device, []).append(tensor)
+    for tensors in groups.values():
+        while tensors:
+            chunk: list[Tensor] = []
+            size = 0
+            while tensors and (not chunk or size + tensors[0].nbytes <= CHUNK):
+                size += tensors[0].nbytes
+                chunk.append(tensors.pop(0))
+            _broadcast(chunk)
+
+
+def _broadcast(tensors: Sequence[Tensor]) -> None:
+    run = require("prepare")
+    flat = torch.cat([t.contiguous().reshape(-1).view(torch.uint8) for t in tensors])
+    dist.broadcast(flat, 0, group=run.reduce_group)
+    if run.rank == 0:
+        return
+    start = 0
+    for tensor in tensors:
+        values = flat[start : start + tensor.nbytes].clone().view(tensor.dtype).reshape(tensor.shape)
+        tensor.copy_(values)
+        start += tensor.nbytes
+
+
+def prepared(run: State) -> list[nn.Module]:
+    """All modules that were passed to `prepare`, also those without trainable parameters."""
+    found: list[nn.Module] = run.extra.get("prepared", [])
+    return found
