@@ -122,12 +122,12 @@ def _interpret(
 def _converge(ip: Interpreter) -> None:
     """Passes until neither objects nor recorded places change; values are those of the last pass."""
     for _ in range(MAX_PASSES):
-        ip.heap.changed = ip.sites.changed = False
-        ip.sites.values.clear()
-        ip.sites.findings.clear()
+        ip.heap.changed = False
+        ip.sites.start()
         ip.run()
         if not (ip.heap.changed or ip.sites.changed):
-            return
+            break
+    ip.sites.prune()
 
 
 def _fill(facts: Facts, ip: Interpreter) -> None:

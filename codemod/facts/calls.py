@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import attributes, builtin, expressions, externals, methods, models, sinks
+from . import attributes, builtin, divisors, expressions, externals, methods, models, sinks
 from .values import EMPTY, HOST, Dep, FunctionRef, Role, Value, join, join_all
 
 if TYPE_CHECKING:
@@ -147,7 +147,8 @@ def invoke(
     for name, (item, value) in arguments.keywords.items():
         given[name] = _passed(item, value)
     closure = ip.closures.get(ref.node, ip.module)
-    return _rehome(enter(ip, ref, given, closure, node, frame, forward), ref.node, node, bool(frame.loops))
+    result = divisors.translate(ip, enter(ip, ref, given, closure, node, frame, forward), ref, arguments, node)
+    return _rehome(result, ref.node, node, bool(frame.loops))
 
 
 def _passed(node: ast.expr, value: Value) -> Value:

@@ -91,6 +91,24 @@ def _draw(ip: Interpreter, node: ast.Call, value: Value, frame: Frame, dim: int 
     ip.sites.keep(ip.sites.draws, node, Draw(node, sinks.of_text(ip, value, frame)))
 
 
+def typed(ip: Interpreter, operands: list[Operand], node: ast.Call, frame: Frame) -> Value:
+    """`torch.FloatTensor(rows, 3)` makes a tensor, `torch.FloatTensor(array)` converts one."""
+    sources = union(v.sources for _, v in operands)
+    dim = _batch_dim(operands, {})
+    if dim is not None:
+        return Value(batch=Batch(Dep.SAMPLE, dim=dim), sources=sources)
+    if len(operands) == 1 and operands[0][1].dep > Dep.ROWS:
+        return operands[0][1]
+    picked = any(v.origin is not None for _, v in operands)
+    return Value(batch=GLOBAL, origin=node if picked else None, size0=_first_size(ip, operands, {}), made=node)
+
+
+def counts_rows(ip: Interpreter, node: ast.expr) -> bool:
+    """Whether an argument (a shape) holds a row count that is made global."""
+    parts = node.elts if isinstance(node, (ast.Tuple, ast.List)) else [node]
+    return any(part in ip.sites.counts for part in parts)
+
+
 def settle(ip: Interpreter, value: Value) -> None:
     """A range over this rank's rows is used as values: it must continue over the ranks (`runtime.draw`)."""
     if value.is_sample and isinstance(value.origin, ast.Call):

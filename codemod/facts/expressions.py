@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -41,10 +42,13 @@ def evaluate(ip: Interpreter, node: ast.expr, frame: Frame) -> Value:
 def _as_edited(ip: Interpreter, node: ast.expr, value: Value) -> Value:
     """What the expression will be once the edits that are already decided are made."""
     if node in ip.sites.counts and value.dep is Dep.ROWS:
+        ip.sites.used.add(node)
         return tensor(REDUCED)
     if node in ip.sites.gathers and has_sample(value):
+        ip.sites.used.add(node)
         return globalised(value)
     if node in ip.sites.splits and value.dep <= Dep.GLOBAL and not has_sample(value):
+        ip.sites.used.add(node)
         return _split(ip, value, node, ip.sites.splits[node].dim)
     return value
 
@@ -124,6 +128,9 @@ def _name(ip: Interpreter, node: ast.Name, frame: Frame) -> Value:
     value = ip.lookup(node.id, frame)
     if value is None:
         qualified = ip.names.qualified(node)
+        if qualified == f"builtins.{node.id}" and not hasattr(builtins, node.id):
+            # What a star import of another module binds.
+            qualified = f"*.{node.id}" if ip.names.stars else None
         return Value(ref=qualified) if qualified else EMPTY
     if value.dep is Dep.PENDING and not frame.forward and not sinks.is_runtime_argument(ip, node):
         return sinks.arrive(ip, node, value, frame)

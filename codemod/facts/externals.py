@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import attributes, losses, runtimecalls, sinks, tensors
+from . import attributes, creation, losses, runtimecalls, sinks, tensors
 from .made import MadeOptimizer
 from .torchnames import TORCH_SPACES
 from .values import EMPTY, GLOBAL, HOST, Batch, Dep, Role, Value, join_all, union
@@ -72,6 +72,8 @@ def call(ip: Interpreter, ref: str, arguments: Arguments, node: ast.Call, frame:
         return made
     if ref.startswith("torch.autograd.grad"):
         return Value(element=replace(arguments.get(1, "inputs"), opaque=False))
+    if _is_tensor_type(ref):
+        return creation.typed(ip, arguments.positional, node, frame)
     if _is_torch_function(ref):
         name = ref.rsplit(".", 1)[-1]
         if name in _SEQUENCE_PACKS:
@@ -87,6 +89,12 @@ def _is_torch_function(ref: str) -> bool:
     if ref.startswith("torch.nn.utils.rnn."):
         return True
     return space == "torch" and name[:1].islower() and name not in ("load", "save", "device", "no_grad", "manual_seed")
+
+
+def _is_tensor_type(ref: str) -> bool:
+    """`torch.FloatTensor`, `torch.cuda.LongTensor`, `torch.Tensor`."""
+    space, _, name = ref.rpartition(".")
+    return space in ("torch", "torch.cuda") and name.endswith("Tensor")
 
 
 def _packed(name: str, arguments: Arguments) -> Value:
@@ -284,6 +292,7 @@ def _self_name(frame: Frame) -> str:
 def unknown(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame, ref: str = "") -> Value:
     """Foreign code: what it is given is made global first, so that what it gives is global."""
     taint = union(v.params for _, v in arguments.all)
+    shaped = any(creation.counts_rows(ip, operand) or v.origin is not None for operand, v in arguments.all)
     for operand, value in arguments.all:
         if value.dep > Dep.GLOBAL or tensors._touches(value):
             sinks.as_global(ip, operand, value, frame)
@@ -294,7 +303,7 @@ def unknown(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame,
     wrapped = arguments.positional[0][1] if arguments.positional else EMPTY
     if wrapped.has(Role.LOADER):
         return wrapped
-    return Value(batch=Batch(Dep.GLOBAL, data=data), params=taint)
+    return Value(batch=Batch(Dep.GLOBAL, data=data), params=taint, origin=node if shaped and frame.loops else None)
 
 
 __all__ = ["attributes", "call", "class_roles", "initialise_base", "name_of", "own_parameters", "unknown"]

@@ -42,6 +42,8 @@ def call(ip: Interpreter, node: ast.Call, arguments: Arguments, frame: Frame) ->
         part = replace(receiver, opaque=False)
         elements = {"items": Value(items=(HOST, part)), "values": part, "keys": HOST}
         return Value(element=elements[name]) if name in elements else part
+    if receiver.objs and not receiver.is_sample and name in _SELF:
+        return receiver
     plain = [cell for cell in receiver.objs if _is_container(ip.heap[cell])]
     if plain:
         return join_all(_of_container(ip, name, cell, arguments, node, frame) for cell in plain)

@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import sinks
+from . import divisors, sinks
 from .values import EMPTY, GLOBAL, HOST, REDUCED, Dep, Role, Value, tensor
 
 if TYPE_CHECKING:
@@ -68,7 +68,9 @@ def backward(
             ip.made.training_loops.add(loop)
             ip.sites.changed = True
     for operand, _ in operands[:1]:
-        if loss.dep in (Dep.UNKNOWN, Dep.COUPLED):
+        if loss.batch.reason == divisors.HIDDEN:
+            ip.sites.report("DST116", operand)
+        elif loss.dep in (Dep.UNKNOWN, Dep.COUPLED):
             ip.sites.report("DST110", operand, f"How this loss depends on the batch can't be told: {loss.batch.reason}.")
         elif loss.is_sample and not frame.forward:
             ip.sites.report("DST110", operand, "This loss still has one value per sample where backward runs.")

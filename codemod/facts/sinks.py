@@ -107,8 +107,6 @@ def reduce_here(
     if frame.forward:
         return tensor(Batch(Dep.PENDING, kind=kind, by=by), value)
     converted = is_runtime_argument(ip, node)
-    if not converted and by is not None and value.dep is Dep.PENDING:
-        ip.sites.report("DST116", node)
     ip.sites.keep(
         ip.sites.reductions, node, Reduction(node, kind, by, None if converted else of_text(ip, value, frame), converted)
     )
@@ -123,8 +121,6 @@ def arrive(ip: Interpreter, node: ast.expr, value: Value, frame: Frame) -> Value
         return reduce_here(ip, node, value, frame)
     statement, target = value.arrival
     item = Arrival(statement, target, value.batch.kind, value.batch.by, of_text(ip, value, frame))
-    if value.batch.by is not None:
-        ip.sites.report("DST116", node)
     ip.sites.keep(ip.sites.arrivals, (statement, target), item)
     return Value(batch=REDUCED, params=value.params)
 

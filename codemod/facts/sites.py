@@ -24,7 +24,7 @@ class Sites:
         splits: expressions whose hand-made batch is to be split (kept from pass to pass).
         feeds: loader calls and batches that reach a prepared model.
         owned: heap cells of models whose parameters an optimizer owns.
-        global_reductions: reductions that were also met with a replicated operand.
+        used: keys of the places that the running pass met or made use of.
     """
 
     values: dict[ast.AST, Value] = field(default_factory=dict)
@@ -39,8 +39,21 @@ class Sites:
     feeds: set[ast.AST] = field(default_factory=set)
     sharded: set[ast.AST] = field(default_factory=set)
     owned: set[int] = field(default_factory=set)
-    global_uses: set[ast.AST] = field(default_factory=set)
+    used: set[object] = field(default_factory=set)
     changed: bool = False
+
+    def start(self) -> None:
+        """A new pass: values and findings are those of the last one only."""
+        self.changed = False
+        self.values.clear()
+        self.findings.clear()
+        self.used.clear()
+
+    def prune(self) -> None:
+        """Drop places that earlier passes found and the last one had no use for."""
+        for table in (self.reductions, self.arrivals, self.counts, self.gathers, self.draws, self.splits, self.fulls):
+            for key in [key for key in table if key not in self.used]:
+                del table[key]  # type: ignore[attr-defined]
 
     def record(self, node: ast.AST, value: Value) -> None:
         """Join a value into what is known of an expression."""
@@ -49,7 +62,8 @@ class Sites:
             self.values[node] = join(old, value)
 
     def keep(self, table: dict, key: object, item: object) -> None:  # type: ignore[type-arg]
-        """Write a place down once."""
+        """Write a place down; in this pass it counts."""
+        self.used.add(key)
         if table.get(key) != item:
             table[key] = item
             self.changed = True

@@ -42,11 +42,11 @@ def apply(
     if not operands:
         operands = list(keywords.values())
     first = operands[0][1]
-    if name in METADATA:
+    if name in METADATA and not (name == "type" and len(operands) > 1):
         return _metadata(name, operands, keywords)
     if name in HOST_COPIES:
         return _host_copy(ip, operands[0], frame) if first.is_sample else first
-    if name in IDENTITY:
+    if name in IDENTITY or name == "type":
         return replace(first, const=EMPTY.const)
     if first.dep is Dep.PENDING:
         return first if name in ("abs", "clone", "contiguous") else _nonlinear(first)

@@ -214,7 +214,7 @@ def join(a: Value, b: Value) -> Value:
         objs=a.objs | b.objs,
         items=items,
         element=element,
-        ref=a.ref if a.ref == b.ref or b.ref is None else (b.ref if a.ref is None else None),
+        ref=_join_ref(a.ref, b.ref),
         defs=a.defs | b.defs,
         classes=a.classes | b.classes,
         const=a.const if a.const == b.const and type(a.const) is type(b.const) else NOTHING,
@@ -229,6 +229,14 @@ def join(a: Value, b: Value) -> Value:
         made=a.made or b.made,
         opaque=a.opaque or b.opaque,
     )
+
+
+def _join_ref(a: str | None, b: str | None) -> str | None:
+    """One dotted name of two: `torch.FloatTensor` where it may be `torch.cuda.FloatTensor` as well."""
+    if a is None or b is None or a == b:
+        return a or b
+    same = a.rsplit(".", 1)[-1] == b.rsplit(".", 1)[-1] and a.startswith("torch.") and b.startswith("torch.")
+    return min(a, b, key=len) if same else None
 
 
 def _join_optional(a: Value | None, b: Value | None) -> Value | None:
