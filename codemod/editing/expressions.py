@@ -9,7 +9,7 @@ import libcst as cst
 from ..edits import Argument, Callee, Ref, Replace, Wrap
 from . import calls
 from .errors import EditError
-from .render import Renderer, fitted, keeping_comments
+from .render import NEED_PARENTHESES, Renderer, fitted, keeping_comments
 
 OnExpression = Union[Wrap, Replace, Callee, Argument]
 
@@ -32,12 +32,20 @@ def with_callee(renderer: Renderer, edit: Callee, call: cst.Call) -> cst.Call:
     """The call of another function, with further arguments in front."""
     known = {"callee": call.func}
     first = [
-        renderer.referred(item.span) if isinstance(item, Ref) else renderer.inline(item, edit.params, known)
+        bare(renderer.referred(item.span)) if isinstance(item, Ref) else renderer.inline(item, edit.params, known)
         for item in edit.prepend
     ]
     func = fitted(renderer.module, renderer.expression(edit.template, edit.params, known), call)
     arguments = [fitted(renderer.module, item, cst.Arg(item)) for item in first]
     return calls.prepend(call.with_changes(func=func), arguments)
+
+
+def bare(node: cst.BaseExpression) -> cst.BaseExpression:
+    """An expression without a pair of parentheses that it doesn't need as an argument: `(a + b).backward()`."""
+    if len(node.lpar) != 1 or isinstance(node, NEED_PARENTHESES):
+        return node
+    tight = node.lpar[0].whitespace_after.empty and node.rpar[0].whitespace_before.empty
+    return node.with_changes(lpar=[], rpar=[]) if tight else node
 
 
 def with_argument(renderer: Renderer, edit: Argument, call: cst.Call) -> cst.Call:

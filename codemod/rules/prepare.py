@@ -50,7 +50,7 @@ def prepare(facts: Facts, options: Options) -> Iterator[Outcome]:
     for fact in facts.optimizers:
         if fact.text is None:
             yield finding("DST209", fact.call)
-    for place in merged(facts, training, places(facts)):
+    for place in merged(facts, training, [item for item in places(facts) if not is_prepared(facts, item)]):
         yield from prepared(facts, training, place)
 
 
@@ -110,26 +110,34 @@ def assigns(facts: Facts, statement: ast.stmt, text: str) -> bool:
     )
 
 
-def prepared(facts: Facts, training: Training, place: Place) -> Iterator[Outcome]:
-    """The edit for one place: nothing, a longer call, or a new one."""
+def existing(facts: Facts, place: Place) -> list[ast.Call]:
+    """The prepare calls that stand after a place in its function."""
     function = function_of(facts, place.statement)
-    existing = [call for call in runtime_calls(facts, "prepare") if function_of(facts, call) is function]
-    named = {facts.text(item) for call in existing for item in call.args if call_follows(facts, call, place)}
-    missing = [text for text in place.optimizers if text not in named]
-    if not missing:
-        return
-    objects = [text for text in place.models if text not in named] + missing
-    for call in existing:
+    return [
+        call
+        for call in runtime_calls(facts, "prepare")
+        if function_of(facts, call) is function and position(facts.statement(call)) > position(place.statement)
+    ]
+
+
+def is_prepared(facts: Facts, place: Place) -> bool:
+    """Whether a call after an optimizer's construction names it already."""
+    named = {facts.text(item) for call in existing(facts, place) for item in call.args}
+    return all(text in named for text in place.optimizers)
+
+
+def prepared(facts: Facts, training: Training, place: Place) -> Iterator[Outcome]:
+    """The edit for one place: a longer call, or a new one."""
+    calls = existing(facts, place)
+    named = {facts.text(item) for call in calls for item in call.args}
+    objects = [text for text in (*place.models, *place.optimizers) if text not in named]
+    for call in calls:
         statement = facts.statement(call)
-        if facts.block(statement) is place.block and call_follows(facts, call, place):
-            between = place.block[place.index + 1 : index_in(place.block, statement)]
-            if not any(training.runs(item) for item in between):
-                yield Callee(Span.of(call), "{{ callee }}", {}, tuple(objects), kind="prepare")
-                return
+        if facts.block(statement) is not place.block:
+            continue
+        between = place.block[place.index + 1 : index_in(place.block, statement)]
+        if not any(training.runs(item) for item in between):
+            yield Callee(Span.of(call), "{{ callee }}", {}, tuple(objects), kind="prepare")
+            return
     params = {"runtime": facts.runtime_name, "objects": objects}
     yield InsertAfter(Span.of(place.statement), "prepare", params, kind="prepare")
-
-
-def call_follows(facts: Facts, call: ast.Call, place: Place) -> bool:
-    """Whether a prepare call stands after the constructions of a place (in its block or around it)."""
-    return position(facts.statement(call)) > position(place.statement)

@@ -9,7 +9,8 @@
 
 After `runtime.backward` gradients are those of the whole batch; clipping comes after unscaling and takes the norm over
 all shards; a step with an infinity on any process is skipped on all, and a scheduler of that step with it
-(pytorch/examples#1196, huggingface/accelerate#4294, pytorch/pytorch#72548). Arguments stay as they are.
+(pytorch/examples#1196, huggingface/accelerate#4294, pytorch/pytorch#72548). Arguments stay as they are. All precisions
+get the same code, so that another one changes the init call only.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from ..facts.values import Dep, Role
 from ..findings import finding
 from . import Outcome, rule
 from ._schedulers import per_step_schedulers
-from ._source import argument, calls, has_role, in_module_class, method_calls, position, setting
+from ._source import argument, calls, has_role, in_module_class, method_calls, position
 
 if TYPE_CHECKING:
     from ..facts.model import Facts
@@ -49,10 +50,9 @@ def step(facts: Facts, options: Options) -> Iterator[Outcome]:
     for call in methods(facts, "step", [call for item in facts.steps for call in item.optimizer_steps]):
         if has_role(facts, receiver(call), Role.OPTIMIZER):
             yield as_function(facts, call, "step")
-    if setting(facts, options, "precision") not in ("fp32", "bf16"):
-        for call in schedulers(facts):
-            if isinstance(call.func, ast.Attribute) and has_role(facts, call.func.value, Role.SCHEDULER):
-                yield as_function(facts, call, "step")
+    for call in schedulers(facts):
+        if isinstance(call.func, ast.Attribute) and has_role(facts, call.func.value, Role.SCHEDULER):
+            yield as_function(facts, call, "step")
     for call in calls(facts, "torch.autograd.grad"):
         if not in_module_class(facts, call):
             yield Callee(Span.of(call), "call", {"runtime": facts.runtime_name, "name": "grad"}, kind="step")
@@ -60,9 +60,11 @@ def step(facts: Facts, options: Options) -> Iterator[Outcome]:
 
 def methods(facts: Facts, name: str, known: list[ast.Call]) -> list[ast.Call]:
     """Calls `x.name(…)`: those that belong to a training step, and others on tensors or optimizers."""
-    found = {id(call): call for call in known if isinstance(call.func, ast.Attribute) and call.func.attr == name}
+    marks, found = {id(call) for call in known}, {}
     for call, callee in method_calls(facts, name):
         value = facts.value(callee.value)
+        if id(call) in marks:
+            found[id(call)] = call
         if Role.OPTIMIZER in value.roles or (name == "backward" and value.dep > Dep.BOTTOM and not value.objs):
             found[id(call)] = call
     return sorted(found.values(), key=position)

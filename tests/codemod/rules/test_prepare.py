@@ -1,0 +1,172 @@
+"""One prepare call where models and optimizers are built, after what settles them and before what runs them."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.codemod.rules.checks import check_noop, check_rewritten
+
+TRAIN = """
+for x, y in DataLoader(data, batch_size=4):
+    loss = F.cross_entropy(model(x), y)
+    loss.backward()
+    optimizer.step()
+"""
+BUILD = "model = Net()\noptimizer = optim.SGD(model.parameters(), lr=0.1)"
+CALL = "\nruntime.prepare(model, optimizer)"
+
+REWRITES = {
+    "built": (BUILD, BUILD + CALL),
+    "scheduler after it": (
+        BUILD + "\nscheduler = optim.lr_scheduler.StepLR(optimizer, 1)",
+        BUILD + CALL + "\nscheduler = optim.lr_scheduler.StepLR(optimizer, 1)",
+    ),
+    "moved after it": (BUILD + "\nmodel.to('cpu')", BUILD + "\nmodel.to('cpu')" + CALL),
+    "assigned anew after it": (BUILD + "\nmodel = model.cpu()", BUILD + "\nmodel = model.cpu()" + CALL),
+    "moved by a condition": (
+        BUILD + "\nif torch.cuda.is_available():\n    model.cuda()\nprint(1)",
+        BUILD + "\nif torch.cuda.is_available():\n    model.cuda()" + CALL + "\nprint(1)",
+    ),
+    "initialised after it": (
+        BUILD + "\nnn.init.zeros_(model.fc.bias)\nstart = 0",
+        BUILD + "\nnn.init.zeros_(model.fc.bias)" + CALL + "\nstart = 0",
+    ),
+    "initialised by a function": (
+        BUILD + "\nmodel.apply(lambda m: None)",
+        BUILD + "\nmodel.apply(lambda m: None)" + CALL,
+    ),
+    "frozen after it": (
+        BUILD + "\nfor p in model.fc.parameters():\n    p.requires_grad = True",
+        BUILD + "\nfor p in model.fc.parameters():\n    p.requires_grad = True" + CALL,
+    ),
+    "moved after it has run": (
+        BUILD + "\nprint(model(torch.zeros(1, 4)))\nmodel.cpu()",
+        BUILD + CALL + "\nprint(model(torch.zeros(1, 4)))\nmodel.cpu()",
+    ),
+    "given away before it is moved": (
+        "from torchsummary import summary\n" + BUILD + "\nsummary(model, (4,))\nmodel.cpu()",
+        "from torchsummary import summary\n" + BUILD + CALL + "\nsummary(model, (4,))\nmodel.cpu()",
+    ),
+    "branches": (
+        """
+model = Net()
+if os.environ.get("ADAM"):
+    optimizer = optim.Adam(model.parameters())
+elif os.environ.get("RMS"):
+    optimizer = optim.RMSprop(model.parameters())
+else:
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+""",
+        """
+model = Net()
+if os.environ.get("ADAM"):
+    optimizer = optim.Adam(model.parameters())
+elif os.environ.get("RMS"):
+    optimizer = optim.RMSprop(model.parameters())
+else:
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+runtime.prepare(model, optimizer)
+""",
+    ),
+    "two of them": (
+        "other = Net()\nsecond = optim.SGD(other.parameters(), lr=0.1)\n" + BUILD,
+        "other = Net()\nsecond = optim.SGD(other.parameters(), lr=0.1)\n"
+        + BUILD
+        + "\nruntime.prepare(other, model, second, optimizer)",
+    ),
+    "two optimizers of one model": (
+        BUILD + "\nsecond = optim.Adam(model.parameters())",
+        BUILD + "\nsecond = optim.Adam(model.parameters())\nruntime.prepare(model, optimizer, second)",
+    ),
+    "a prepare call of another one": (
+        "other = Net()\nsecond = optim.SGD(other.parameters(), lr=0.1)\n" + BUILD + CALL,
+        "other = Net()\nsecond = optim.SGD(other.parameters(), lr=0.1)\n"
+        + BUILD
+        + "\nruntime.prepare(other, second, model, optimizer)",
+    ),
+    "an optimizer added after it": (
+        BUILD + CALL + "\nother = Net()\nsecond = optim.SGD(other.parameters(), lr=0.1)",
+        BUILD
+        + CALL
+        + "\nother = Net()\nsecond = optim.SGD(other.parameters(), lr=0.1)\nruntime.prepare(other, second)",
+    ),
+    "on one line": (
+        "model = Net(); optimizer = optim.SGD(model.parameters(), lr=0.1); start = 0",
+        "model = Net()\noptimizer = optim.SGD(model.parameters(), lr=0.1)\nruntime.prepare(model, optimizer)\nstart = 0",
+    ),
+}
+
+NOOPS = {
+    "prepared": BUILD + CALL,
+    "prepared after a move": BUILD + "\nmodel.cpu()" + CALL,
+    "prepared in two calls": BUILD + "\nruntime.prepare(model)\nruntime.prepare(optimizer)",
+    "prepared after branches": """
+model = Net()
+if os.environ.get("ADAM"):
+    optimizer = optim.Adam(model.parameters())
+else:
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+runtime.prepare(model, optimizer)
+""",
+}
+
+
+@pytest.mark.parametrize("case", REWRITES)
+def test_rewritten(case: str) -> None:
+    before, after = REWRITES[case]
+    check_rewritten("prepare", before + TRAIN, after + TRAIN)
+
+
+@pytest.mark.parametrize("case", NOOPS)
+def test_noop(case: str) -> None:
+    check_noop("prepare", NOOPS[case] + TRAIN)
+
+
+def test_attributes() -> None:
+    text = """
+class Trainer:
+    def __init__(self):
+        self.net = Net()
+        self.opt = optim.SGD(self.net.parameters(), lr=0.1)
+{call}        self.epoch = 0
+
+    def fit(self, batches):
+        for x, y in batches:
+            loss = F.cross_entropy(self.net(x), y)
+            loss.backward()
+            self.opt.step()
+
+
+Trainer().fit(DataLoader(data, batch_size=4))
+"""
+    after = text.format(call="        runtime.prepare(self.net, self.opt)\n")
+    check_rewritten("prepare", text.format(call=""), after)
+
+
+def test_two_phases_of_one_model() -> None:
+    second = "\noptimizer = optim.Adam(model.parameters())"
+    after = BUILD + CALL + TRAIN + second + "\nruntime.prepare(optimizer)" + TRAIN
+    check_rewritten("prepare", BUILD + TRAIN + second + TRAIN, after)
+
+
+def test_two_phases_of_two_models() -> None:
+    second = BUILD.replace("SGD", "RMSprop")
+    after = BUILD + CALL + TRAIN + second + CALL + TRAIN
+    check_rewritten("prepare", BUILD + TRAIN + second + TRAIN, after)
+
+
+def test_an_optimizer_without_a_name_is_refused() -> None:
+    text = """
+model = Net()
+
+
+def train(optimizer):
+    for x, y in DataLoader(data, batch_size=4):
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+
+
+train(optim.SGD(model.parameters(), lr=0.1))
+"""
+    check_noop("prepare", text, ["DST209"])
