@@ -72,7 +72,8 @@ CASES = (
     Case("dice_segmentation"),
     Case("bucket_batches"),
     Case("distill", accumulate=Larger("Eval", ("24",), ("6",))),
-    Case("sliced_tensors", accumulate=Larger("Test set", ("--batch_size", "24"), ("--batch_size", "6"))),
+    # nothing tells the end of a pass over slices: a whole number of windows
+    Case("sliced_tensors", accumulate=Larger("Test set", ("--batch_size", "20"), ("--batch_size", "5"))),
     Case("wgan_gp", may_refuse=("deepspeed1", "deepspeed2", "deepspeed3")),
     Case("rnn_bptt"),
     Case("net_zoo"),

@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from distify.codemod.options import Options
+from distify.codemod.rewrite import rewrite_source
 from tests.parity.cases import FIXTURES, Case
 from tests.parity.compare import assert_files_equal, assert_output_equal, files
 from tests.pool import Pool, Run
@@ -76,18 +78,22 @@ def fresh(folder: Path) -> Path:
 
 
 @cache
-def converted(name: str, target: Target) -> str:
+def converted(name: str, target: Target) -> bytes:
     """The fixture's source converted for a target.
 
     Raises:
         Refused: the conversion was refused.
     """
-    source = (FIXTURES / name / "expected_ddp.py").read_bytes().decode()
-    given = [f'backend="{target.backend}"']
-    given += [] if target.precision is None else [f'precision="{target.precision}"']
-    given += [] if target.accumulate is None else [f"accumulate={target.accumulate}"]
-    given += [] if target.zero_stage is None else [f"zero_stage={target.zero_stage}"]
-    return source.replace('backend="ddp"', ", ".join(given))
+    options = Options(
+        backend=target.backend,
+        precision=target.precision,
+        accumulate=target.accumulate,
+        zero_stage=target.zero_stage,
+    )
+    result = rewrite_source((FIXTURES / name / "train.py").read_bytes(), f"{name}/train.py", options)
+    if result.refused:
+        raise Refused("; ".join(f"{item.code} {item.message}" for item in result.findings if item.level == "error"))
+    return result.data
 
 
 def run_converted(
@@ -100,7 +106,7 @@ def run_converted(
     """
     source = converted(case.name, target)
     script = fresh(folder / "script") / "train.py"
-    script.write_bytes(source.encode())
+    script.write_bytes(source)
     out = fresh(folder / "out")
     stdout = ""
     for argv in runs:
@@ -113,8 +119,8 @@ def run_converted(
 
 
 def raise_refusal(run: Run) -> None:
-    """Turn the runtime's own refusals into `Refused`: an error of a class named in the runtime, on every rank."""
-    found = re.findall(r"^distify\.runtime\.[\w.]*Unsupported: (.*)$", run.error, re.MULTILINE)
+    """Turn the runtime's own refusals into `Refused`: an error of one of its classes, on every rank."""
+    found = re.findall(r"^distify\.runtime\.[\w.]+: (.*)$", run.error, re.MULTILINE)
     if run.code and found and len(found) == 1 + len(run.others):
         raise Refused(found[0])
 
