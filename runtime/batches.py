@@ -15,6 +15,8 @@ from .records import follow as follow
 from .records import leaves as leaves
 from .state import DistifyError
 
+KEPT = 4  # sources that are over but whose last batch `of=` may still name
+
 
 class BatchError(DistifyError):
     """It can't be told which batch a value belongs to; the message says how to name it."""
@@ -37,7 +39,8 @@ class Batches:
 
     def source(self, name: str, totals: Sequence[int] | None = None) -> Source:
         """Begin a pass over a loader."""
-        self.sources = [s for s in self.sources if s.live or s.loose]
+        ended = [s for s in self.sources if not (s.live or s.loose)]
+        self.sources = [s for s in self.sources if s.live or s.loose or s in ended[-KEPT:]]
         self.clock += 1
         made = Source(name, self.clock, totals, previous=self.clock)
         self.sources.append(made)
@@ -75,6 +78,7 @@ class Batches:
         made = Batch(tuple(rows), self.rank, held, source, self.clock, source.made, last)
         if source.latest is not None:
             source.previous = source.latest.serial
+        source.before = source.latest
         source.latest = made
         source.made += 1
         for tensor in leaves(batch):
@@ -92,7 +96,7 @@ class Batches:
             BatchError: there is no batch, or more than one that it could be.
         """
         live = [s.latest for s in self.sources if (s.live or s.loose) and s.latest is not None]
-        found = self._latest(caller, live) if of is None else self._named(caller, of, live)
+        found = self._latest(caller, live) if of is None else self._named(caller, of)
         found.used = True
         return found
 
@@ -103,6 +107,11 @@ class Batches:
                 f"was split. Move it into the loop, or name a tensor of the batch: runtime.{caller}(…, of=tensor)."
             )
         latest = max(live, key=lambda b: b.serial)
+        if latest.source.apart:
+            raise BatchError(
+                f"runtime.{caller}(): {latest.source.name} is read ahead in another thread, so its latest batch need "
+                f"not be the one that is in use. Name a tensor of the batch: runtime.{caller}(…, of=tensor)."
+            )
         for other in live:
             if other.counts != latest.counts and (latest.source.loose or _interleaved(latest.source, other.source)):
                 raise BatchError(
@@ -111,7 +120,7 @@ class Batches:
                 )
         return latest
 
-    def _named(self, caller: str, of: Any, live: list[Batch]) -> Batch:
+    def _named(self, caller: str, of: Any) -> Batch:
         if isinstance(of, Batch):
             return of
         tensors = list(leaves(of))
@@ -119,20 +128,25 @@ class Batches:
             known = self.tensors.get(tensor)  # type: ignore[no-untyped-call]
             if isinstance(known, Batch):
                 return known
-        sizes = {t.shape[0] for t in tensors if t.dim() > 0}
-        found = [b for b in live if b.local in sizes]
-        if not found:
-            described = ", ".join(map(_describe, live)) or "none"
-            raise BatchError(
-                f"runtime.{caller}(of=…): no batch in use has {' or '.join(map(str, sorted(sizes)) or 'these')} rows "
-                f"on this rank (in use: {described}). Pass a tensor that the loader or split returned."
-            )
-        if any(b.counts != found[0].counts for b in found):
-            raise BatchError(
-                f"runtime.{caller}(of=…): {' and '.join(map(_describe, found))} have the same number of rows on this "
-                "rank. Pass a tensor that the loader or split returned."
-            )
-        return max(found, key=lambda b: b.serial)
+        rows = {t.shape[0] for t in tensors if t.dim() > 0}
+        # A copy of a batch's tensor (on another device) is found by its rows: among the batches in use, else among
+        # those just before them, since a script may fetch its next batch early.
+        live = [s.latest for s in self.sources if s.latest is not None and (s.live or s.loose)]
+        past = [s.before for s in self.sources] + [s.latest for s in self.sources if not (s.live or s.loose)]
+        for candidates in (live, [b for b in past if b is not None]):
+            found = [b for b in candidates if b.local in rows]
+            if any(b.counts != found[0].counts for b in found):
+                raise BatchError(
+                    f"runtime.{caller}(of=…): {' and '.join(map(_describe, found))} have the same number of rows on "
+                    "this rank. Pass a tensor that the loader or split returned."
+                )
+            if found:
+                return max(found, key=lambda b: b.serial)
+        sizes = " or ".join(map(str, sorted(rows))) or "these"
+        raise BatchError(
+            f"runtime.{caller}(of=…): no batch in use has {sizes} rows on this rank (in use: "
+            f"{', '.join(map(_describe, live)) or 'none'}). Pass a tensor that the loader or split returned."
+        )
 
 
 def _describe(batch: Batch) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -170,6 +171,11 @@ def together(caller: str) -> None:
         )
 
 
+def in_own_thread() -> bool:
+    """Whether this is the thread that called `init`; in another one collectives would get out of step."""
+    return bool(state.extra.get("thread", threading.get_ident()) == threading.get_ident())
+
+
 def check_streams(where: str) -> None:
     """Compare the replicated random streams of all ranks (at the start of each pass over a loader).
 
@@ -179,7 +185,7 @@ def check_streams(where: str) -> None:
     Raises:
         StreamsDiverged: torch's streams differ, so that shuffles and noise would.
     """
-    if state.world_size == 1 or state.streams is None or state.streams.depth > 0:
+    if state.world_size == 1 or state.streams is None or state.streams.depth > 0 or not in_own_thread():
         return
     together("shard")
     now = streams.capture()

@@ -7,10 +7,19 @@ import sys
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from .state import DistifyError
 
 NEEDED = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+# Number of processes that another launcher started: and where it says the rank and the local rank of each.
+OTHERS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "SLURM_STEP_NUM_TASKS": ("SLURM_PROCID", "SLURM_LOCALID"),
+        "OMPI_COMM_WORLD_SIZE": ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK"),
+        "PMI_SIZE": ("PMI_RANK", "MPI_LOCALRANKID"),
+    }
+)
 RESTARTED = "_DISTIFY_RESTARTED"
 
 
@@ -53,6 +62,7 @@ def read_launcher(environment: Mapping[str, str] | None = None) -> Launcher | No
     """
     environment = os.environ if environment is None else environment
     if not launched(environment):
+        _check_other_launchers(environment)
         return None
     missing = [name for name in NEEDED if not environment.get(name)]
     if missing:
@@ -73,6 +83,18 @@ def read_launcher(environment: Mapping[str, str] | None = None) -> Launcher | No
     if not 0 <= rank < size:
         raise LaunchError(f"RANK={rank} does not fit WORLD_SIZE={size}: ranks go from 0 to {size - 1}.")
     return Launcher(rank, size, values["LOCAL_RANK"], values.get("LOCAL_WORLD_SIZE"))
+
+
+def _check_other_launchers(environment: Mapping[str, str]) -> None:
+    """Refuse N processes that would each train alone and write the same files."""
+    for name, (rank, local) in OTHERS.items():
+        size = environment.get(name, "")
+        if size.isdigit() and int(size) > 1:
+            raise LaunchError(
+                f"{name}={size}: several processes were started, but RANK and WORLD_SIZE are not set, so each would "
+                f"train alone. Start torchrun once per machine instead, or set RANK=${rank}, LOCAL_RANK=${local}, "
+                f"WORLD_SIZE=${name}, MASTER_ADDR and MASTER_PORT for each process."
+            )
 
 
 def agree_on_hashes() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,9 @@ class BatchIterator(Iterator[Any]):
         follow(self, self.source)
 
     def __next__(self) -> Any:
+        if os.environ.get("DISTIFY_DEBUG", "") not in ("", "0"):
+            guard.check_streams(f"{self.source.name} is asked for a batch")
+        self.source.apart |= not guard.in_own_thread()
         try:
             batch, rows, local, last = self._known_end() if self.indices is not None else self._unknown_end()
         except StopIteration:

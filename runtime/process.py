@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import threading
 from datetime import timedelta
 from typing import Any
 
@@ -72,9 +73,7 @@ def init(
         _join(launcher, place)
         _build(config, launcher, place)
     except BaseException:
-        if state.owns_group and dist.is_initialized():
-            dist.destroy_process_group()
-        state.reset()
+        _leave(wait=False)
         raise
 
 
@@ -143,6 +142,7 @@ def timeout() -> timedelta:
 
 def _build(config: Config, launcher: Launcher, place: torch.device) -> None:
     """Fill in the state; the parts read rank, device and config from it."""
+    state.extra["thread"] = threading.get_ident()
     state.rank, state.local_rank, state.world_size = launcher.rank, launcher.local_rank, launcher.world_size
     state.device, state.config = place, config
     if state.world_size > 1:
@@ -171,16 +171,19 @@ def share_streams() -> None:
 
 def shutdown() -> None:
     """Leave the run: destroys the process group if `init` created it. Happens by itself at exit."""
-    if state.config is None:
-        return
+    if state.config is not None:
+        _leave(wait=True)
+
+
+def _leave(wait: bool) -> None:
     entropy.uninstall()
     faults.uninstall()
-    owned = state.owns_group and dist.is_available() and dist.is_initialized()
-    if not faults.failed():
-        if owned:
+    if dist.is_available() and dist.is_initialized() and not faults.failed():
+        if wait and state.owns_group:
             faults.wait_for_all()
+        if state.owns_group:
             dist.destroy_process_group()
-        elif state.reduce_group is not None and dist.is_initialized():
+        elif state.reduce_group is not None:
             dist.destroy_process_group(state.reduce_group)
     state.reset()
 

@@ -28,7 +28,9 @@ class Source:
         live: false once the pass is exhausted or its iterator was dropped.
         loose: its iterator was dropped before anything used its last record, as `next(iter(loader))` does; the record
             stays usable until another one is made.
+        apart: it was read in another thread (a prefetcher), which runs ahead of what uses its batches.
         latest: its last record.
+        before: the one before that.
         previous: serial of the record before that, or its own serial.
         made: number of records.
     """
@@ -39,7 +41,9 @@ class Source:
     kind: str = "loader"
     live: bool = True
     loose: bool = False
+    apart: bool = False
     latest: Batch | None = None
+    before: Batch | None = None
     previous: int = -1
     made: int = 0
 

@@ -54,7 +54,7 @@ NOTHING = Nothing()
 def install() -> None:
     """Switch trackers and log files of this rank off."""
     os.environ["WANDB_MODE"] = "disabled"
-    logging.FileHandler._open = _open_null  # type: ignore[method-assign]
+    logging.FileHandler._open = _open_null  # type: ignore[method-assign, assignment]
     _when_loaded(
         {
             "logging.handlers": _patch_rotating,

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch.utils.data import get_worker_info
 
+from .guard import in_own_thread
 from .state import state
 from .streams import mix, numpy_random
 
@@ -53,7 +54,7 @@ class PrivateFetcher:
 
     def fetch(self, index: Any) -> Any:
         """The samples of an index list, collated."""
-        if state.streams is None:
+        if state.streams is None or not in_own_thread():  # streams can't be switched while another thread draws
             return self.inner.fetch(index)
         with state.streams.fetching():
             return self.inner.fetch(index)

@@ -50,8 +50,9 @@ def test_a_finished_batch_is_found_by_its_tensor_only() -> None:
     record = batches.record(source, (2, 2), {"x": [x, "name"]})
     source.finish()
     assert batches.current("mean", of=x) is record
-    with pytest.raises(BatchError, match="no batch in use has 2 rows"):
-        batches.current("mean", of=x + 1)
+    assert batches.current("mean", of=x + 1) is record
+    with pytest.raises(BatchError, match="no batch in use has 3 rows"):
+        batches.current("mean", of=torch.zeros(3))
 
 
 def test_named_by_rows() -> None:
@@ -127,6 +128,33 @@ def test_one_batch_taken_from_a_loader_stays_usable() -> None:
     other.finish()
     with pytest.raises(BatchError, match="outside"):
         batches.current("mean")
+
+
+def test_a_batch_fetched_early_is_found_by_its_rows() -> None:
+    """A prefetcher holds the next batch already, and outlives the loader."""
+    batches = Batches(0, 2)
+    source = batches.source("a")
+    first, second = batches.record(source, (3, 3)), batches.record(source, (2, 2))
+    assert batches.current("mean", of=torch.zeros(3, 1)) is first
+    assert batches.current("mean", of=torch.zeros(2, 1)) is second
+    source.finish()
+    assert batches.current("mean", of=torch.zeros(2, 1)) is second
+    for _ in range(9):
+        batches.source("b").finish()
+    batches.source("c")
+    with pytest.raises(BatchError, match="no batch in use has 2 rows"):
+        batches.current("mean", of=torch.zeros(2, 1))
+
+
+def test_a_loader_read_in_another_thread_needs_a_name() -> None:
+    batches = Batches(0, 2)
+    source = batches.source("a")
+    source.apart = True
+    x = torch.zeros(2)
+    record = batches.record(source, (2, 2), x)
+    with pytest.raises(BatchError, match=r"another thread.*of=tensor"):
+        batches.current("mean")
+    assert batches.current("mean", of=x) is record
 
 
 def test_splits_are_told_apart_by_their_place() -> None:

@@ -52,6 +52,12 @@ def test_wrong_launcher_variables_are_named(change: dict[str, str], message: str
         read_launcher({**TORCHRUN, **change})
 
 
+def test_processes_that_would_each_train_alone() -> None:
+    with pytest.raises(LaunchError, match=r"SLURM_STEP_NUM_TASKS=4: several.*RANK=\$SLURM_PROCID"):
+        read_launcher({"SLURM_STEP_NUM_TASKS": "4", "SLURM_PROCID": "1"})
+    assert read_launcher({"SLURM_STEP_NUM_TASKS": "1", "SLURM_NTASKS": "8"}) is None
+
+
 class Gpus:
     """Stands in for `torch.cuda` on a machine with some GPUs."""
 

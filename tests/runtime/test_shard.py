@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import threading
 from collections import namedtuple
 from typing import Any
 
@@ -486,3 +488,42 @@ def test_diverged_streams_are_found_at_the_next_pass(pool2: Pool) -> None:
 
 def test_slice_error_is_a_runtime_error() -> None:
     assert issubclass(SliceError, RuntimeError)
+
+
+def threaded() -> Any:
+    runtime.init()
+    loader = runtime.shard(DataLoader(Numbers(8), 4))
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.extend(loader))
+    thread.start()
+    thread.join()
+    with pytest.raises(BatchError, match=r"outside|thread"):
+        state.batches.current("test")
+    return [state.batches.current("test", of=b).rows for b in found], [b.tolist() for b in found]
+
+
+def test_a_prefetching_thread(pool2: Pool) -> None:
+    assert pool2.run(threaded) == [([2, 2], [[0, 1], [4, 5]]), ([2, 2], [[2, 3], [6, 7]])]
+
+
+def debugging() -> None:
+    runtime.init()
+    loader = runtime.shard(DataLoader(Numbers(8), 2))
+    for step, _ in enumerate(loader):
+        if step == 1:
+            torch.randn(runtime.rank() + 1)
+        assert step < 2
+
+
+def test_debugging_compares_streams_at_every_batch(pool2: Pool) -> None:
+    with pytest.raises(RankError) as error:
+        pool2.run(with_debug)
+    assert error.value.types == ["StreamsDiverged", "StreamsDiverged"]
+
+
+def with_debug() -> None:
+    os.environ["DISTIFY_DEBUG"] = "1"
+    try:
+        debugging()
+    finally:
+        del os.environ["DISTIFY_DEBUG"]
