@@ -9,6 +9,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from ..findings import finding
+from . import expressions, models
 from .entry import Entry
 from .interpreter import Interpreter
 from .model import Facts, Forward, LoaderFact, ModelFact, OptimizerFact, SchedulerFact, Split
@@ -17,6 +19,7 @@ from .steps import find_steps, position
 from .values import EMPTY, Dep, Value
 
 if TYPE_CHECKING:
+    from ..findings import Finding
     from .made import MadeOptimizer
 
 MAX_PASSES = 12
@@ -43,10 +46,26 @@ def analyse(source: str, path: str) -> Facts:
     facts.value = lambda node: ip.sites.values.get(node, EMPTY)
     facts.is_training = bool(ip.made.backwards and ip.made.optimizers)
     if not facts.is_training:
+        facts.findings = _unseen_optimizer(facts, ip)
         return facts
     facts.entry_statement = Entry(tree, names).statement()
     _fill(facts, ip)
     return facts
+
+
+def _unseen_optimizer(facts: Facts, ip: Interpreter) -> list[Finding]:
+    """Backward runs and something steps, but no optimizer is built here: training that can't be converted."""
+    steps = [
+        node
+        for node in ast.walk(facts.tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "step"
+    ]
+    if not ip.made.backwards or not (steps or ip.made.grad_reads):
+        return []
+    by_hand = "its gradients are applied by hand" if ip.made.grad_reads else "no optimizer is built in this file"
+    message = f"What this backward trains is not known: {by_hand}."
+    hint = "build the optimizer in this file, with torch.optim, from the parameters of its model"
+    return [finding("DST202", min(ip.made.backwards, key=position), message, hint)]
 
 
 def _calls(tree: ast.Module, names: Names) -> dict[str, list[ast.Call]]:
@@ -153,8 +172,21 @@ def _fill(facts: Facts, ip: Interpreter) -> None:
         (Forward(f.call, f.model, f.method, f.call in training) for f in forwards), key=lambda f: position(f.call)
     )
     facts.steps = find_steps(made, facts.forwards, facts.parents, facts.tree)
+    _report_whole_steps(facts, ip)
     per_step = {call for step in facts.steps if step.loop is not None for call in step.scheduler_steps}
     facts.schedulers = [_scheduler(call, ip, per_step, facts) for call in sorted(made.schedulers, key=position)]
+
+
+def _report_whole_steps(facts: Facts, ip: Interpreter) -> None:
+    """A step none of whose inputs is sharded is the same on every process: exact, but no faster."""
+    for step in facts.steps:
+        inputs = [a for f in step.forwards for a in [*f.call.args, *[k.value for k in f.call.keywords]]]
+        values = [ip.sites.values.get(node, EMPTY) for node in inputs]
+        if not inputs or any(expressions.deep_sources(v) or models.held_sources(ip, v) for v in values):
+            continue
+        if not any(f.code == "DST118" for f in facts.findings):
+            message = "No input of this step comes from a loader or batch that can be sharded: every process computes it whole."
+            facts.findings.append(finding("DST118", step.forwards[0].call, message))
 
 
 def _together(facts: Facts, splits: list[Split]) -> list[Split]:

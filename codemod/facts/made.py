@@ -28,6 +28,7 @@ class Made:
         loaders: constructor calls.
         forwards: call of a prepared model outside a forward -> (source text of the model, method or `None`).
         backwards, steps, zero_grads, scheduler_steps, clips: calls (`runtime.*` forms included).
+        grad_reads: reads of `.grad` of a parameter.
         training_defs: functions in which a backward runs or a loader is iterated.
         running_defs: functions in which a module runs.
         training_loops: loops in which a backward runs.
@@ -43,6 +44,7 @@ class Made:
     zero_grads: dict[ast.Call, None] = field(default_factory=dict)
     scheduler_steps: dict[ast.Call, None] = field(default_factory=dict)
     clips: dict[ast.Call, None] = field(default_factory=dict)
+    grad_reads: set[ast.AST] = field(default_factory=set)
     training_defs: set[ast.AST] = field(default_factory=set)
     running_defs: set[ast.AST] = field(default_factory=set)
     training_loops: set[ast.AST] = field(default_factory=set)

@@ -67,7 +67,7 @@ def _reached(
     from . import expressions
 
     for operand, value in arguments.all:
-        sources = expressions.deep_sources(value) | _held_sources(ip, value)
+        sources = expressions.deep_sources(value) | held_sources(ip, value)
         ip.sites.feed(sources)
         for origin in _origins(value):
             if _is_training(ip, origin, frame):
@@ -77,14 +77,14 @@ def _reached(
     ip.made.forwards[node] = (ip.text(holder), method)
 
 
-def _held_sources(ip: Interpreter, value: Value, depth: int = 3) -> frozenset[ast.AST]:
+def held_sources(ip: Interpreter, value: Value, depth: int = 3) -> frozenset[ast.AST]:
     """Sources of what a container of the program holds (a batch in a dict)."""
     from . import expressions
 
     found: frozenset[ast.AST] = frozenset()
     for cell in value.objs if depth else ():
         for held in (ip.heap[cell].element, *ip.heap[cell].attrs.values()):
-            found |= expressions.deep_sources(held) | _held_sources(ip, held, depth - 1)
+            found |= expressions.deep_sources(held) | held_sources(ip, held, depth - 1)
     return found
 
 
