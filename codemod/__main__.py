@@ -22,10 +22,9 @@ def run(arguments: list[str]) -> int:
     try:
         code = app(arguments, prog_name="distify", standalone_mode=False)
         sys.stdout.flush()
+        if code == INTERRUPTED:  # what typer makes of Ctrl-C
+            complain("interrupted; no file was left half-written")
         return code if isinstance(code, int) else 0
-    except KeyboardInterrupt:
-        complain("interrupted; no file was left half-written")
-        return INTERRUPTED
     except BrokenPipeError:  # distify … --diff | head
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -34,7 +33,8 @@ def run(arguments: list[str]) -> int:
             text = error.format_message().removeprefix("Invalid value: ")
             complain(f"{text[:1].lower()}{text[1:].rstrip('.')} (see: distify rewrite --help)" if text else "")
             return int(getattr(error, "exit_code", FAILED))
-        if type(error).__name__ == "Abort":
+        if type(error).__name__ == "Abort":  # the same in older versions
+            complain("interrupted; no file was left half-written")
             return INTERRUPTED
         if os.environ.get("DISTIFY_DEBUG"):
             raise

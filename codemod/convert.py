@@ -53,47 +53,51 @@ class Request:
 
 @dataclass(frozen=True)
 class Item:
-    """A file to convert: its path, its name in messages, the folder that it was found through, and its bytes."""
+    """A file to convert.
+
+    Attributes:
+        path: where it is, `-` for standard input.
+        name: what messages call it.
+        root: the folder that it was found through, "" for a file given by name.
+        data: its bytes.
+        target: where the conversion goes.
+    """
 
     path: str
     name: str
     root: str
     data: bytes
+    target: str = STDIN
 
 
 def convert(request: Request) -> int:
     """Converts files and returns the exit code. Nothing is written if one of them fails or is refused."""
     try:
         items = list(inputs(request))
-        targets = {item.path: target(request, item, len(items)) for item in items}
+        items = [replace(item, target=target(request, item, len(items))) for item in items]
     except FileError as error:
         complain(str(error))
         return FAILED
-    results, failed = converted(request, items)
-    refused = any(result.refused for result in results)
-    changed = any(result.changed for result in results)
+    done, failed = converted(request, items)
+    refused = any(result.refused for _, result in done)
+    differ = [(item, result) for item, result in done if result.changed]
     goes = request.options.partial or not (failed or refused)
     if goes and request.writes:
         try:
-            deliver(results, targets)
+            deliver(done)
         except FileError as error:
             complain(f"{error}; nothing was written")
             return FAILED
     if goes and request.diff:
-        put_diff(
-            line for result in results if result.changed for line in unified(result.path, result.before, result.data)
-        )
-    scripts = [
-        targets[result.path] for result in results if goes and request.writes and result.changed and result.entry
-    ]
+        put_diff(line for _, result in differ for line in unified(result.path, result.before, result.data))
+    scripts = [item.target for item, result in differ if result.entry and item.target != STDIN]
     wording = Wording(request.quiet, request.verbose, "converted" if request.writes else "would be converted")
-    shown = [script for script in scripts if goes and request.writes and script != STDIN]
-    say(report(results, wording, goes, shown))
+    say(report([result for _, result in done], wording, goes, scripts if goes and request.writes else []))
     if not items and not request.quiet:
         complain("no Python files found")
     if failed:
         return FAILED
-    return CHANGES if refused or (request.check and changed) else DONE
+    return CHANGES if refused or (request.check and differ) else DONE
 
 
 def inputs(request: Request) -> Iterator[Item]:
@@ -123,35 +127,34 @@ def target(request: Request, item: Item, count: int) -> str:
     return request.out
 
 
-def converted(request: Request, items: Sequence[Item]) -> tuple[list[Result], bool]:
-    """The results of all files that could be read, and whether one could not."""
-    results: list[Result] = []
+def converted(request: Request, items: Sequence[Item]) -> tuple[list[tuple[Item, Result]], bool]:
+    """The results of all files that could be converted, and whether one could not."""
+    done: list[tuple[Item, Result]] = []
     failed = False
     with progress(not request.quiet) as shown:
         for number, item in enumerate(items, 1):
             shown.at(f"{item.name} ({number} of {len(items)})")
             try:
-                place = Path(item.name if item.path == STDIN else item.path)
-                options = replace(request.options, configured=configuration(place.parent))
-                results.append(replace(rewrite_source(item.data, item.name, options), path=item.path))
+                options = replace(request.options, configured=configuration(Path(item.name).parent))
+                done.append((item, rewrite_source(item.data, item.name, options)))
             except (SourceError, OptionError) as error:
                 complain(str(error))
                 failed = True
             except InternalError as error:
                 complain(f"{error}. {BUG}")
                 failed = True
-    return results, failed
+    return done, failed
 
 
-def deliver(results: Sequence[Result], targets: dict[str, str]) -> None:
+def deliver(done: Sequence[tuple[Item, Result]]) -> None:
     """Writes the conversions: all files or none. Elsewhere than in place, unchanged files are written too."""
     replacements = []
-    for result in results:
-        where = targets[result.path]
-        if where == STDIN:
+    for item, result in done:
+        if item.target == STDIN:
             put(result.data)
-        elif where == result.path and result.changed:
-            replacements.append(Replacement(where, result.data, before=result.before))
-        elif where != result.path:
-            replacements.append(Replacement(where, result.data, like=result.path))
+        elif item.target == item.path and result.changed:
+            replacements.append(Replacement(item.target, result.data, before=result.before))
+        elif item.target != item.path:
+            like = None if item.path == STDIN else item.path
+            replacements.append(Replacement(item.target, result.data, like=like))
     write_all(replacements)

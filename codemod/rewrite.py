@@ -83,6 +83,13 @@ def rewrite_source(data: bytes, path: str, options: Options) -> Result:
     """
     if b"torch" not in data:
         return Result(path, data, data)
+    with warnings.catch_warnings():  # the compiler's own warnings about the source are for its user at run time
+        warnings.simplefilter("ignore")
+        return convert_source(data, path, options)
+
+
+def convert_source(data: bytes, path: str, options: Options) -> Result:
+    """As `rewrite_source`, for a file that names torch."""
     source = decode(data, path)
     check_syntax(source.text, path)
     try:
@@ -117,7 +124,8 @@ def make_plan(text: str, path: str, options: Options) -> Plan:
 
     facts = analyse(text, path)
     if not facts.is_training:
-        return Plan([], [], False, False)
+        _, findings = filtered([], facts.findings, ignored(text)[0])
+        return Plan([], findings, False, False)
     edits, findings = rules.run(facts, options)
     codes, wrong = ignored(text)
     edits, findings = filtered(edits, [*facts.findings, *findings, *wrong], codes)
@@ -137,7 +145,7 @@ def edited(source: Source, plan: Plan, findings: list[Finding], path: str, optio
         return source.text
     source.encode(text)
     try:
-        parse(text)
+        ast.parse(text)
     except SyntaxError as error:
         raise InternalError(
             f"{path}: the conversion doesn't parse: {error.msg} in {(error.text or '').strip()!r}"
@@ -152,20 +160,13 @@ def edited(source: Source, plan: Plan, findings: list[Finding], path: str, optio
 def check_syntax(text: str, path: str) -> None:
     """Raises `SourceError` with the place if a text is no Python."""
     try:
-        parse(text)
+        ast.parse(text)
     except SyntaxError as error:
         raise SourceError(path, f"not valid Python: {error.msg}", error.lineno, error.offset) from None
     except ValueError as error:
         raise SourceError(path, f"not valid Python: {error}") from None
     except (RecursionError, MemoryError):
         raise SourceError(path, "nested too deeply to be parsed") from None
-
-
-def parse(text: str) -> ast.Module:
-    """The tree of a text; the compiler's own warnings about it are the user's business at run time."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return ast.parse(text)
 
 
 def described(error: BaseException) -> str:

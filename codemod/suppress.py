@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import io
 import re
 import tokenize
@@ -10,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from .codes import CODES
 from .edits import Edit, Enclose, Span
 from .findings import Finding, finding
-from .options import nearest
 
 COMMENT = re.compile(r"#\s*distify:\s*ignore\b(?:\s*\[([^\]]*)\])?")
 NEWLINE = re.compile(r"\r\n?")
@@ -52,10 +52,12 @@ def unknown(names: set[str], place: Span) -> list[Finding]:
     """Findings about names that are no codes, or about a comment without any."""
     if not names:
         return [finding("DST900", place, "the comment names no code", "write # distify: ignore[DST101]", "warning")]
-    return [
-        finding("DST900", place, f"unknown code '{name}'", nearest(name, CODES), "warning")
-        for name in sorted(names - set(CODES))
-    ]
+    found = []
+    for name in sorted(names - set(CODES)):
+        close = difflib.get_close_matches(name.upper().replace("O", "0").replace("I", "1"), CODES, 1)
+        hint = f"did you mean '{close[0]}'?" if close else "codes are those of the report, such as DST101"
+        found.append(finding("DST900", place, f"unknown code '{name}'", hint, "warning"))
+    return found
 
 
 def filtered(edits: Sequence[Edit], findings: Sequence[Finding], codes: Ignored) -> tuple[list[Edit], list[Finding]]:

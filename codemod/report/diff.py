@@ -17,7 +17,7 @@ def unified(path: str, before: bytes, after: bytes, context: int = 3) -> Iterato
         before, after: what to compare.
         context: unchanged lines around a change.
     """
-    name = os.path.normpath(path).replace(os.sep, "/") if path != "-" else "stdin"
+    name = os.path.normpath(path).replace(os.sep, "/").strip("<>")  # <stdin>
     old, new = (name, name) if os.path.isabs(path) else (f"a/{name}", f"b/{name}")
     lines = difflib.diff_bytes(
         difflib.unified_diff,

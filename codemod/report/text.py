@@ -56,8 +56,9 @@ def summary(result: Result, wording: Wording, written: bool) -> str:
     """What happened to a file, in a phrase; nothing where nobody asked."""
     errors = sum(item.level == "error" for item in result.findings)
     if result.changed and written:
-        kinds = ", ".join(f"{count} {kind}" for kind, count in result.counts.items())
-        rest = f"; {plural(errors, 'place')} refused and left as they were" if errors else ""
+        kinds = ", ".join(f"{kind} {count}" for kind, count in result.counts.items())
+        left = "as it was" if errors == 1 else "as they were"
+        rest = f"; {plural(errors, 'place')} refused and left {left}" if errors else ""
         return "" if wording.quiet else f"{wording.done}: {kinds}{rest}"
     if errors:
         return f"not converted, {plural(errors, 'place')} refused; --partial converts the rest"

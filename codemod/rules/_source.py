@@ -40,7 +40,8 @@ def is_runtime_call(facts: Facts, node: ast.AST | None, *names: str) -> bool:
 
 
 def setting(facts: Facts, options: Options, name: str) -> object:
-    """An option as the rewritten script states it: given on the command line, else in its init call, else `None`."""
+    """An option as the rewritten script will find it: given on the command line, else in its init call, else in the
+    environment or `[tool.distify]`, else `None`."""
     given = options.given().get(name)
     if given is not None:
         return given
@@ -48,7 +49,7 @@ def setting(facts: Facts, options: Options, name: str) -> object:
         for keyword in call.keywords:
             if keyword.arg == name:
                 return keyword.value.value if isinstance(keyword.value, ast.Constant) else ...
-    return None
+    return options.configured.get(name)
 
 
 def dotted(node: ast.AST) -> str | None:

@@ -22,7 +22,15 @@ def put(file, text="x = 1\n"):
 
 
 def test_folders_are_searched_but_not_environments_and_hidden_ones(tmp_path):
-    for name in ("a.py", "b/c.py", "b/d.txt", ".hidden/e.py", "b/.f.py", "env/lib/site-packages/g.py", "__pycache__/h.py"):
+    for name in (
+        "a.py",
+        "b/c.py",
+        "b/d.txt",
+        ".hidden/e.py",
+        "b/.f.py",
+        "env/lib/site-packages/g.py",
+        "__pycache__/h.py",
+    ):
         put(tmp_path / name)
     put(tmp_path / "venv" / "i.py")
     put(tmp_path / "venv" / "pyvenv.cfg")

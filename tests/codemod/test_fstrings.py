@@ -10,7 +10,7 @@ from distify.codemod.editing.locate import locate
 from distify.codemod.edits import Span, fstring_spans
 
 SOURCES = [
-    'f"{a} {b.c(0)!r:>{w}} {d=} {{no}} {e == f} é {g[\'q\']:.3f}"',
+    "f\"{a} {b.c(0)!r:>{w}} {d=} {{no}} {e == f} é {g['q']:.3f}\"",
     '("a" f\'é{h}\' # c\n   "z" rf"\\{i}" f"""\n{j(\n  k)} {l:{m}.{n}}""")',
     "print(f\"{f'{o}'} {(lambda: p)()} \\N{EM DASH} {q!s}{r}\", t)",
     "f\"{ {'z': s} }\"",
@@ -26,6 +26,8 @@ SOURCES = [
     "if x:\n\tprint(f'é\t{x}')",
 ]
 
+KINDS = (ast.Name, ast.Call, ast.Compare, ast.Subscript, ast.Dict, ast.Lambda, ast.IfExp, ast.BinOp)
+
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_names_and_calls_are_where_the_source_has_them(source):
@@ -35,7 +37,9 @@ def test_names_and_calls_are_where_the_source_has_them(source):
     for node in ast.walk(tree):
         if isinstance(node, ast.Name):
             assert ast.get_source_segment(source, node) == node.id
-        if isinstance(node, (ast.Name, ast.Call, ast.Compare, ast.Subscript, ast.Dict, ast.Lambda, ast.IfExp, ast.BinOp)):
+        if isinstance(
+            node, (ast.Name, ast.Call, ast.Compare, ast.Subscript, ast.Dict, ast.Lambda, ast.IfExp, ast.BinOp)
+        ):
             segment = ast.get_source_segment(source, node)
             again = ast.parse(f"({segment})", mode="eval").body
             assert ast.dump(again) == ast.dump(node)

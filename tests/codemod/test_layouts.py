@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distify.codemod.apply import UnsafeSource, apply
-from distify.codemod.edits import AddImport, Enclose, InsertAfter, Span, Wrap, fstring_spans
 from distify.codemod.editing.locate import locate
+from distify.codemod.edits import AddImport, Enclose, InsertAfter, Span, Wrap, fstring_spans
 
 from .helpers import Script
 
@@ -166,7 +166,9 @@ def wrappable(tree):
         if isinstance(node, (ast.JoinedStr, ast.TypeIgnore)):
             out |= {id(item) for item in ast.walk(node) if item is not node}
         elif isinstance(node, ast.Subscript):
-            out |= {id(node.slice)} | ({id(item) for item in node.slice.elts} if isinstance(node.slice, ast.Tuple) else set())
+            out |= {id(node.slice)} | (
+                {id(item) for item in node.slice.elts} if isinstance(node.slice, ast.Tuple) else set()
+            )
         elif isinstance(node, ast.pattern):
             out |= {id(item) for item in ast.walk(node)}
     return [
