@@ -10,7 +10,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from ..findings import finding
-from . import expressions, models
+from . import by_hand, expressions, models
 from .entry import Entry
 from .interpreter import Interpreter
 from .model import Facts, Forward, LoaderFact, ModelFact, OptimizerFact, SchedulerFact, Split
@@ -55,15 +55,15 @@ def analyse(source: str, path: str) -> Facts:
 
 def _unseen_optimizer(facts: Facts, ip: Interpreter) -> list[Finding]:
     """Backward runs and something steps, but no optimizer is built here: training that can't be converted."""
+    updates = by_hand.report(facts, ip.made)
     steps = [
         node
         for node in ast.walk(facts.tree)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "step"
     ]
-    if not ip.made.backwards or not (steps or ip.made.grad_reads):
-        return []
-    by_hand = "its gradients are applied by hand" if ip.made.grad_reads else "no optimizer is built in this file"
-    message = f"What this backward trains is not known: {by_hand}."
+    if not ip.made.backwards or updates or not steps:
+        return updates if ip.made.backwards else []
+    message = "What this backward trains is not known: no optimizer is built in this file."
     hint = "build the optimizer in this file, with torch.optim, from the parameters of its model"
     return [finding("DST202", min(ip.made.backwards, key=position), message, hint)]
 
@@ -160,6 +160,7 @@ def _fill(facts: Facts, ip: Interpreter) -> None:
     facts.splits = _together(facts, sorted(sites.splits.values(), key=lambda s: position(s.node)))
     facts.fulls = sorted(sites.fulls.values(), key=lambda f: position(f.node))
     facts.findings = list(sites.findings.values())
+    facts.findings += by_hand.report(facts, made)
     facts.optimizers = [_optimizer(item) for item in sorted(made.optimizers.values(), key=lambda o: position(o.call))]
     facts.models = _models(ip)
     facts.loaders = [

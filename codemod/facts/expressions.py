@@ -184,6 +184,9 @@ def _dict(ip: Interpreter, node: ast.Dict, frame: Frame) -> Value:
 
 
 def _comprehension(ip: Interpreter, node: ast.ListComp | ast.SetComp | ast.GeneratorExp, frame: Frame) -> Value:
+    members = _over_tuple(ip, node, frame)
+    if members is not None:
+        return members
     value = _in_comprehension(ip, node.generators, frame, lambda: evaluate(ip, node.elt, frame))
     taint = union([value.params, *[ip.sites.values.get(g.iter, EMPTY).params for g in node.generators]])
     if isinstance(node, ast.ListComp):
@@ -191,6 +194,24 @@ def _comprehension(ip: Interpreter, node: ast.ListComp | ast.SetComp | ast.Gener
         ip.heap.add(cell, value)
         return Value(objs=frozenset({cell}), element=value, params=taint)
     return Value(element=value, params=taint)
+
+
+def _over_tuple(ip: Interpreter, node: ast.ListComp | ast.SetComp | ast.GeneratorExp, frame: Frame) -> Value | None:
+    """A comprehension over a tuple of known length gives one of known length."""
+    from . import stores
+
+    generator = node.generators[0]
+    if len(node.generators) > 1 or generator.ifs or isinstance(node, ast.SetComp):
+        return None
+    over = evaluate(ip, generator.iter, frame)
+    if over.items is None or over.objs or over.params:
+        return None
+    saved, items = dict(frame.env), []
+    for item in over.items:
+        stores.store(ip, generator.target, item, frame.statement, frame)
+        items.append(evaluate(ip, node.elt, frame))
+    frame.env = saved
+    return Value(items=tuple(items))
 
 
 def _dictcomp(ip: Interpreter, node: ast.DictComp, frame: Frame) -> Value:

@@ -303,7 +303,9 @@ def unknown(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame,
     wrapped = arguments.positional[0][1] if arguments.positional else EMPTY
     if wrapped.has(Role.LOADER):
         return wrapped
-    return Value(batch=Batch(Dep.GLOBAL, data=data), params=taint, origin=node if shaped and frame.loops else None)
+    weak = any(v.weak for _, v in arguments.all)
+    origin = node if shaped and frame.loops else None
+    return Value(batch=Batch(Dep.GLOBAL, data=data), params=taint, origin=origin, weak=weak)
 
 
 __all__ = ["attributes", "call", "class_roles", "initialise_base", "name_of", "own_parameters", "unknown"]

@@ -15,7 +15,7 @@ from .made import Made
 from .names import Names
 from .sites import Sites
 from .text import SourceText
-from .values import BOTTOM, EMPTY, HOST, FunctionRef, Role, Value, join, join_all
+from .values import BOTTOM, EMPTY, HOST, Dep, FunctionRef, Role, Value, join, join_all
 
 MAX_DEPTH = 24
 LOOP_ROUNDS = 3
@@ -239,9 +239,11 @@ class Interpreter:
         start, going = frame.env, []
         for index, body in enumerate(bodies):
             frame.env = dict(start)
-            if index and tensor_only_first in frame.env:
-                held = frame.env[tensor_only_first]
-                frame.env[tensor_only_first] = replace(held, batch=BOTTOM, made=None)
+            held = frame.env.get(tensor_only_first or "")
+            if held is not None and index == 0 and held.items is not None and held.dep is Dep.BOTTOM:
+                continue
+            if held is not None and index:
+                frame.env[tensor_only_first or ""] = replace(held, batch=BOTTOM, made=None)
             if not self.block(body, frame):
                 going.append(frame.env)
         frame.env = join_env(going) if going else start

@@ -19,6 +19,17 @@ _RECURRENT = {"RNN", "LSTM", "GRU"}
 
 def run(ip: Interpreter, cell: int, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
     """Call an object: a module's forward, or a callable instance's `__call__`."""
+    value = _run(ip, cell, arguments, node, frame)
+    return _computed(value) if attributes.is_prepared(ip, cell) and not frame.forward else value
+
+
+def _computed(value: Value) -> Value:
+    """What a model makes of a hand-made batch is no batch that is picked: it is split with its input."""
+    items = None if value.items is None else tuple(_computed(v) for v in value.items)
+    return replace(value, origin=None, made=None, items=items)
+
+
+def _run(ip: Interpreter, cell: int, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
     from . import calls
 
     held = ip.heap[cell]
@@ -70,7 +81,9 @@ def _reached(
         sources = expressions.deep_sources(value) | held_sources(ip, value)
         ip.sites.feed(sources)
         for origin in _origins(value):
-            if _is_training(ip, origin, frame):
+            if _is_weak(value) and not _is_understood(ip, cell):
+                ip.whole[origin] = None
+            elif _is_training(ip, origin, frame):
                 operators.split(ip, origin)
                 _remember_function(ip, origin)
     holder = node.func.value if isinstance(node.func, ast.Attribute) and method else node.func
@@ -94,6 +107,16 @@ def _origins(value: Value) -> list[ast.expr]:
     for item in value.items or ():
         found.extend(_origins(item))
     return found
+
+
+def _is_weak(value: Value) -> bool:
+    return value.weak or any(_is_weak(v) for v in value.items or ())
+
+
+def _is_understood(ip: Interpreter, cell: int) -> bool:
+    """Whether the interpretation sees what a model does with its batch dimension."""
+    held = ip.heap[cell]
+    return held.cls is not None or (held.ref or "").startswith("torch.nn.")
 
 
 def _is_training(ip: Interpreter, origin: ast.expr, frame: Frame) -> bool:
@@ -169,7 +192,7 @@ def _same(values: list[Value]) -> Value:
     if joined.dep in (Dep.BOTTOM, Dep.ROWS):
         return HOST
     data = Batch(Dep.GLOBAL, data=joined.batch.data) if joined.dep is Dep.GLOBAL else joined.batch
-    return replace(tensor(data, *values), origin=origin)
+    return replace(tensor(data, *values), origin=origin, weak=joined.weak)
 
 
 def _recurrent(ip: Interpreter, name: str, creation: ast.AST, values: list[Value], node: ast.Call) -> Value:

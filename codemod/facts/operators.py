@@ -122,7 +122,8 @@ def elementwise(ip: Interpreter, operands: list[Operand], node: ast.expr, frame:
             return replace(tensor(worst.batch, *values), arrival=None)
         data = any(v.batch.data for v in values)
         origin = node if any(v.origin is not None for v in values) else None
-        return Value(batch=REDUCED if data else GLOBAL, params=taint, origin=origin)
+        weak = any(v.weak for v in values)
+        return Value(batch=REDUCED if data else GLOBAL, params=taint, origin=origin, weak=weak)
     for operand, value in operands:
         if value.dep is Dep.GLOBAL and (value.origin is not None or _is_batch_shaped(ip, value, samples)):
             split(ip, value.origin or operand)

@@ -172,8 +172,10 @@ def _of_global(ip: Interpreter, base: Value, index: Value, node: ast.Subscript, 
     if any(v.is_sample for v in members):
         return tensor(Batch(Dep.SAMPLE, dim=None), *members)
     batch = base.batch if base.dep is Dep.GLOBAL else GLOBAL
-    picks = index.origin is not None or _range_of_loop(ip, node.slice, frame)
-    return Value(batch=batch, params=base.params, origin=node if picks and not base.params else None)
+    ranged = _range_of_loop(ip, node.slice, frame)
+    picks = index.origin is not None or ranged
+    weak = ranged or index.weak
+    return Value(batch=batch, params=base.params, origin=node if picks and not base.params else None, weak=weak)
 
 
 def _range_of_loop(ip: Interpreter, index: ast.expr, frame: Frame) -> bool:

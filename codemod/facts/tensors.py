@@ -94,6 +94,7 @@ def _replicated(
         batch=Batch(Dep.GLOBAL, ndim=1 if flat else None, data=data),
         params=union(v.params for v in values),
         origin=origin,
+        weak=any(v.weak for v in values),
         size0=first.size0 if name in IDENTITY else None,
         made=first.made if name in IDENTITY else None,
     )

@@ -91,9 +91,9 @@ def windowed(facts: Facts, step: Step) -> Iterator[Outcome]:
     for counter in counted:
         marks[id(counter)] = counter, "starts" if position(counter) < first_use else "ends"
         yield finding("DST207", counter)
-    for test in tests_of(facts, counted, run):
-        marks[id(test)] = test, "ends"
     yield from conditions(facts, list(marks.values()), window)
+    after: list[tuple[ast.stmt, Edge]] = [(test, "ends") for test in tests_of(facts, counted, run)]
+    yield from conditions(facts, after, window)
 
 
 def existing(facts: Facts, step: Step) -> ast.With | None:
