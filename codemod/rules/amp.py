@@ -101,17 +101,17 @@ def folded_use(facts: Facts, use: ast.Attribute) -> Iterator[Outcome]:
     """One method of a scaler: the loss alone, a step of the runtime, or nothing."""
     call = facts.parents[use]
     statement = facts.parents[call]
-    if use.attr not in HARMLESS or not isinstance(call, ast.Call):
+    arguments = [*call.args, *call.keywords] if isinstance(call, ast.Call) else []
+    if not isinstance(call, ast.Call) or use.attr not in HARMLESS:
         yield finding("DST402", use)
-    elif use.attr == "scale" and len(call.args) == 1:
-        yield Replace(Span.of(call), "part", {"part": Ref.to(call.args[0])}, kind="precision")
     elif use.attr == "step":
         yield Callee(Span.of(call), "call", {"runtime": facts.runtime_name, "name": "step"}, kind="step")
-    elif use.attr in ("unscale_", "update"):
-        if isinstance(statement, ast.Expr) and (use.attr == "unscale_" or not (call.args or call.keywords)):
-            yield Delete(Span.of(statement), kind="precision")
-        else:
-            yield finding("DST402", use)
+    elif use.attr == "scale" and len(call.args) == 1 and not call.keywords:
+        yield Replace(Span.of(call), "part", {"part": Ref.to(call.args[0])}, kind="precision")
+    elif isinstance(statement, ast.Expr) and (use.attr == "unscale_" or (use.attr == "update" and not arguments)):
+        yield Delete(Span.of(statement), kind="precision")
+    elif use.attr in FOLDED:
+        yield finding("DST402", use)
 
 
 def handed_on(facts: Facts, uses: list[ast.Attribute]) -> bool:

@@ -1,0 +1,363 @@
+"""A window around each training step: what happens once per window says so, in the user's order."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.codemod.rules.checks import check_noop, check_rewritten
+
+BUILD = """
+loader = DataLoader(data, batch_size=4)
+model = Net()
+optimizer = optim.SGD(model.parameters(), lr=0.1)
+scheduler = optim.lr_scheduler.StepLR(optimizer, 10)
+criterion = nn.CrossEntropyLoss()
+total, count, limit = 0.0, 0, 10
+"""
+
+REWRITES = {
+    "plain": (
+        """
+for x, y in loader:
+    optimizer.zero_grad()
+    loss = criterion(model(x), y)
+    loss.backward()
+    optimizer.step()
+    total += loss.item()
+""",
+        """
+for x, y in loader:
+    with runtime.accumulate() as window:
+        if window.starts:
+            optimizer.zero_grad()
+        loss = criterion(model(x), y)
+        loss.backward()
+        if window.ends:
+            optimizer.step()
+    total += loss.item()
+""",
+    ),
+    "clip, step, scheduler and clearing share a condition": (
+        """
+for x, y in loader:
+    loss = criterion(model(x), y)
+    loss.backward()
+    # keep it small
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+    scheduler.step()
+    optimizer.zero_grad()
+""",
+        """
+for x, y in loader:
+    with runtime.accumulate() as window:
+        loss = criterion(model(x), y)
+        loss.backward()
+        # keep it small
+        if window.ends:
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            scheduler.step()
+            optimizer.zero_grad()
+""",
+    ),
+    "cleared between forward and backward": (
+        """
+for x, y in loader:
+    loss = criterion(model(x), y)
+    model.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+        """
+for x, y in loader:
+    with runtime.accumulate() as window:
+        loss = criterion(model(x), y)
+        if window.starts:
+            model.zero_grad()
+        loss.backward()
+        if window.ends:
+            optimizer.step()
+""",
+    ),
+    "statements between stay where they are": (
+        """
+for x, y in loader:
+    optimizer.zero_grad()
+    loss = criterion(model(x), y)
+    loss.backward()
+    total += loss.item()
+    optimizer.step()
+    print(total)
+    scheduler.step()
+""",
+        """
+for x, y in loader:
+    with runtime.accumulate() as window:
+        if window.starts:
+            optimizer.zero_grad()
+        loss = criterion(model(x), y)
+        loss.backward()
+        total += loss.item()
+        if window.ends:
+            optimizer.step()
+        print(total)
+        if window.ends:
+            scheduler.step()
+""",
+    ),
+    "conditions of the user": (
+        """
+for x, y in loader:
+    optimizer.zero_grad()
+    loss = criterion(model(x), y)
+    loss.backward()
+    if limit:
+        nn.utils.clip_grad_norm_(model.parameters(), limit)
+    optimizer.step()
+    if scheduler is not None:
+        scheduler.step()
+""",
+        """
+for x, y in loader:
+    with runtime.accumulate() as window:
+        if window.starts:
+            optimizer.zero_grad()
+        loss = criterion(model(x), y)
+        loss.backward()
+        if window.ends:
+            if limit:
+                nn.utils.clip_grad_norm_(model.parameters(), limit)
+            optimizer.step()
+            if scheduler is not None:
+                scheduler.step()
+""",
+    ),
+    "a counter of steps, and what it decides": (
+        """
+for x, y in loader:
+    optimizer.zero_grad()
+    loss = criterion(model(x), y)
+    loss.backward()
+    optimizer.step()
+    count += 1
+    if count % 5 == 0:
+        print(count)
+    if count >= limit:
+        break
+""",
+        """
+for x, y in loader:
+    with runtime.accumulate() as window:
+        if window.starts:
+            optimizer.zero_grad()
+        loss = criterion(model(x), y)
+        loss.backward()
+        if window.ends:
+            optimizer.step()
+            count += 1
+    if window.ends:
+        if count % 5 == 0:
+            print(count)
+        if count >= limit:
+            break
+""",
+    ),
+    "a counter of batches stays": (
+        """
+for x, y in loader:
+    optimizer.zero_grad()
+    loss = criterion(model(x), y)
+    loss.backward()
+    optimizer.step()
+    count += 1
+    total += loss.item()
+    if count % 5 == 0:
+        print(total / count)
+""",
+        """
+for x, y in loader:
+    with runtime.accumulate() as window:
+        if window.starts:
+            optimizer.zero_grad()
+        loss = criterion(model(x), y)
+        loss.backward()
+        if window.ends:
+            optimizer.step()
+    count += 1
+    total += loss.item()
+    if count % 5 == 0:
+        print(total / count)
+""",
+    ),
+    "two optimizers of one loss": (
+        """
+other = optim.SGD(model.fc.parameters(), lr=0.1)
+for x, y in loader:
+    optimizer.zero_grad()
+    other.zero_grad()
+    loss = criterion(model(x), y)
+    loss.backward()
+    optimizer.step()
+    other.step()
+""",
+        """
+other = optim.SGD(model.fc.parameters(), lr=0.1)
+for x, y in loader:
+    with runtime.accumulate() as window:
+        if window.starts:
+            optimizer.zero_grad()
+            other.zero_grad()
+        loss = criterion(model(x), y)
+        loss.backward()
+        if window.ends:
+            optimizer.step()
+            other.step()
+""",
+    ),
+    "the name is taken": (
+        """
+window = 3
+for x, y in loader:
+    loss = criterion(model(x), y)
+    loss.backward()
+    optimizer.step()
+""",
+        """
+window = 3
+for x, y in loader:
+    with runtime.accumulate() as accumulation:
+        loss = criterion(model(x), y)
+        loss.backward()
+        if accumulation.ends:
+            optimizer.step()
+""",
+    ),
+    "a skipped batch": (
+        """
+for x, y in loader:
+    optimizer.zero_grad()
+    loss = criterion(model(x), y)
+    if loss.isnan():
+        continue
+    loss.backward()
+    optimizer.step()
+""",
+        """
+for x, y in loader:
+    with runtime.accumulate() as window:
+        if window.starts:
+            optimizer.zero_grad()
+        loss = criterion(model(x), y)
+        if loss.isnan():
+            continue
+        loss.backward()
+        if window.ends:
+            optimizer.step()
+""",
+    ),
+    "a scheduler that is rarer": (
+        """
+for i, (x, y) in enumerate(loader):
+    loss = criterion(model(x), y)
+    loss.backward()
+    optimizer.step()
+    if i % 3 == 0:
+        scheduler.step()
+""",
+        """
+for i, (x, y) in enumerate(loader):
+    with runtime.accumulate() as window:
+        loss = criterion(model(x), y)
+        loss.backward()
+        if window.ends:
+            optimizer.step()
+    if i % 3 == 0:
+        scheduler.step()
+""",
+    ),
+}
+COUNTED = ("a counter of steps, and what it decides",)
+
+
+@pytest.mark.parametrize("case", REWRITES)
+def test_window(case: str) -> None:
+    before, after = REWRITES[case]
+    findings = ["DST207"] if case in COUNTED else []
+    check_rewritten("accumulate", BUILD + before, BUILD + after, findings, again=[], accumulate=4)
+
+
+@pytest.mark.parametrize("case", REWRITES)
+def test_no_window_any_more(case: str) -> None:
+    after, before = REWRITES[case]
+    check_rewritten("accumulate", BUILD + before, BUILD + after, accumulate=1)
+
+
+@pytest.mark.parametrize("case", ["plain", "conditions of the user"])
+def test_noop(case: str) -> None:
+    before, after = REWRITES[case]
+    check_noop("accumulate", BUILD + before)
+    check_noop("accumulate", BUILD + before, accumulate=1)
+    check_noop("accumulate", BUILD + after)
+    check_noop("accumulate", BUILD + after, accumulate=8)
+    check_noop("accumulate", "runtime.init(accumulate=4)\n" + BUILD + after)
+
+
+def test_a_line_that_was_added_to_a_window() -> None:
+    _, converted = REWRITES["plain"]
+    before = converted.replace("        if window.ends:", "        scheduler.step()\n        if window.ends:")
+    after = converted.replace(
+        "        if window.ends:", "        if window.ends:\n            scheduler.step()\n        if window.ends:"
+    )
+    check_rewritten("accumulate", BUILD + before, BUILD + after, accumulate=4)
+
+
+def test_a_window_that_the_user_asks_stays() -> None:
+    _, converted = REWRITES["plain"]
+    text = converted + "    if window.ends and total > 1:\n        print(total)\n"
+    check_noop("accumulate", BUILD + text, accumulate=1)
+
+
+@pytest.mark.parametrize(
+    ("code", "text"),
+    [
+        (
+            "DST204",
+            """
+for i, (x, y) in enumerate(loader):
+    loss = criterion(model(x), y) / 4
+    loss.backward()
+    if (i + 1) % 4 == 0:
+        optimizer.step()
+        optimizer.zero_grad()
+""",
+        ),
+        (
+            "DST211",
+            """
+other = Net()
+second = optim.SGD(other.parameters(), lr=0.1)
+for x, y in loader:
+    criterion(model(x), y).backward()
+    optimizer.step()
+    criterion(other(x), y).backward()
+    second.step()
+""",
+        ),
+        (
+            "DST205",
+            """
+for phase in ("train", "val"):
+    for x, y in loader:
+        optimizer.zero_grad()
+        out = model(x)
+        loss = criterion(out, y)
+        if phase == "train":
+            loss.backward()
+            optimizer.step()
+""",
+        ),
+    ],
+)
+def test_refused(code: str, text: str) -> None:
+    check_noop("accumulate", BUILD + text, [code], accumulate=4)

@@ -1,0 +1,59 @@
+"""Decisions by the clock are taken together; what only measures or shows time stays."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.codemod.rules.checks import check_noop, check_rewritten
+
+TRAIN = """
+import time
+from time import perf_counter
+model = Net()
+optimizer = optim.SGD(model.parameters(), lr=0.1)
+start, limit = time.time(), 60
+for x, y in DataLoader(data, batch_size=4):
+    loss = F.cross_entropy(model(x), y)
+    loss.backward()
+    optimizer.step()
+    {inside}
+"""
+
+REWRITES = {
+    "break": (
+        "if time.time() - start > limit:\n        break",
+        "if runtime.any(time.time() - start > limit):\n        break",
+    ),
+    "by a name": (
+        "spent = time.time() - start\n    if spent > limit:\n        break",
+        "spent = time.time() - start\n    if runtime.any(spent > limit):\n        break",
+    ),
+    "with another condition": (
+        "if limit and perf_counter() > limit:\n        raise SystemExit",
+        "if runtime.any(limit and perf_counter() > limit):\n        raise SystemExit",
+    ),
+    "an evaluation": (
+        "if time.time() > limit:\n        print(model(x).sum())",
+        "if runtime.any(time.time() > limit):\n        print(model(x).sum())",
+    ),
+}
+
+NOOPS = {
+    "shown": "if time.time() - start > limit:\n        print('slow')",
+    "measured": "spent = time.time() - start\n    print(spent)",
+    "converted": "if runtime.any(time.time() - start > limit):\n        break",
+    "other conditions": "if loss > limit:\n        break",
+    "waited": "time.sleep(0)\n    if loss > limit:\n        break",
+    "a name of the script's own": "spent = len(x)\n    if spent > limit:\n        break",
+}
+
+
+@pytest.mark.parametrize("case", REWRITES)
+def test_rewritten(case: str) -> None:
+    before, after = REWRITES[case]
+    check_rewritten("clock", TRAIN.format(inside=before), TRAIN.format(inside=after))
+
+
+@pytest.mark.parametrize("case", NOOPS)
+def test_noop(case: str) -> None:
+    check_noop("clock", TRAIN.format(inside=NOOPS[case]))
