@@ -10,6 +10,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from ..findings import finding
+from ..fstrings import fstring_spans
 from . import by_hand, expressions, models
 from .entry import Entry
 from .interpreter import Interpreter
@@ -36,6 +37,7 @@ def analyse(source: str, path: str) -> Facts:
         SyntaxError: the text is no Python of the running version.
     """
     tree = ast.parse(source)
+    fstring_spans(source, tree)
     parents = {child: parent for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)}
     names = Names(tree, parents)
     facts = Facts(path, source, tree, parents, names, lambda node: EMPTY, _calls(tree, names))
@@ -186,7 +188,7 @@ def _report_whole_steps(facts: Facts, ip: Interpreter) -> None:
         if not inputs or any(expressions.deep_sources(v) or models.held_sources(ip, v) for v in values):
             continue
         if not any(f.code == "DST118" for f in facts.findings):
-            message = "No input of this step comes from a loader or batch that can be sharded: every process computes it whole."
+            message = "No input of this step can be sharded: every process computes the whole of it."
             facts.findings.append(finding("DST118", step.forwards[0].call, message))
 
 
@@ -196,8 +198,7 @@ def _together(facts: Facts, splits: list[Split]) -> list[Split]:
     found: dict[ast.AST, Split] = {}
     for item in splits:
         parent = facts.parents[item.node]
-        whole = isinstance(parent, ast.Tuple) and isinstance(parent.ctx, ast.Load)
-        if whole and all(e in nodes and nodes[e].dim == item.dim for e in parent.elts):
+        if isinstance(parent, ast.Tuple) and all(e in nodes and nodes[e].dim == item.dim for e in parent.elts):
             found.setdefault(parent, Split(parent, item.dim))
         else:
             found.setdefault(item.node, item)

@@ -91,9 +91,9 @@ def _of_cell(ip: Interpreter, index: int, name: str, frame: Frame) -> Value:
     found = cell.attrs.get(name, EMPTY)
     if cell.cls is not None:
         found = join(found, _of_class(ip, cell.cls, name))
-    if found == EMPTY and Role.MODEL in cell.roles and (cell.cls is None or not frame.forward):
-        if name in ("weight", "bias"):
-            return Value(batch=GLOBAL, params=frozenset({root(ip, index)}), is_param=True)
+    library = Role.MODEL in cell.roles and (cell.cls is None or not frame.forward)
+    if found == EMPTY and library and name in ("weight", "bias"):
+        return Value(batch=GLOBAL, params=frozenset({root(ip, index)}), is_param=True)
     return found
 
 

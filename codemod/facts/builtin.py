@@ -62,7 +62,11 @@ def _sequence(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Fram
     if not arguments.positional:
         return Value(objs=frozenset({ip.heap.allocate(node, loops=frame.loops)}))
     value = arguments.positional[0][1]
-    if value.items is not None and node.func.__class__ is ast.Name and getattr(node.func, "id", "") in ("list", "tuple"):
+    if (
+        value.items is not None
+        and node.func.__class__ is ast.Name
+        and getattr(node.func, "id", "") in ("list", "tuple")
+    ):
         return replace(value, objs=frozenset())
     element = _element(ip, arguments, 0, frame)
     cell = ip.heap.allocate(node, loops=frame.loops)
@@ -80,7 +84,7 @@ def _sum(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) ->
     """The sum of the elements: per-sample tensors stay per sample, a tensor's rows are added up."""
     if not arguments.positional:
         return HOST
-    operand, value = arguments.positional[0]
+    value = arguments.positional[0][1]
     if value.is_sample and value.items is None and value.element is None:
         return sinks.reduce_here(ip, node, value, frame, "sum")
     element = loops.element(ip, value, frame)

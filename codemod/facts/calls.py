@@ -266,7 +266,9 @@ def construct(ip: Interpreter, cls: ast.ClassDef, arguments: Arguments, node: as
     roles = externals.class_roles(ip, cls)
     for role in roles:
         ip.heap.mark(cell, role)
-    taint = join_all(Value(params=v.params) for _, v in arguments.all).params if Role.OPTIMIZER in roles else frozenset()
+    taint = (
+        join_all(Value(params=v.params) for _, v in arguments.all).params if Role.OPTIMIZER in roles else frozenset()
+    )
     value = Value(objs=frozenset({cell}), roles=frozenset(roles), params=taint)
     if Role.LOADER in roles:
         value = replace(value, sources=frozenset({node}))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from . import operators, sinks
 from .model import Draw
+from .torchnames import words
 from .values import GLOBAL, REDUCED, Batch, Dep, Value, tensor, union
 
 if TYPE_CHECKING:
@@ -15,14 +16,23 @@ if TYPE_CHECKING:
 
 Operand = tuple[ast.expr, Value]
 
-_FILLED = set("zeros ones full empty zeros_like ones_like full_like empty_like new_zeros new_ones new_full new_empty".split())
+_FILLED = words("zeros ones full empty zeros_like ones_like full_like empty_like new_zeros new_ones new_full new_empty")
 _RANDOM_SIZED = {"rand", "randn", "randint"}
 _RANDOM_LIKE = {"rand_like", "randn_like", "randint_like"}
 _RANDOM_OF_VALUES = {
     "bernoulli", "multinomial", "normal", "poisson", "dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout",
     "feature_alpha_dropout", "gumbel_softmax", "rrelu",
 }  # fmt: skip
-_RANDOM_IN_PLACE = {"normal_", "uniform_", "random_", "bernoulli_", "exponential_", "log_normal_", "cauchy_", "geometric_"}
+_RANDOM_IN_PLACE = {
+    "normal_",
+    "uniform_",
+    "random_",
+    "bernoulli_",
+    "exponential_",
+    "log_normal_",
+    "cauchy_",
+    "geometric_",
+}
 _RANGES = {"arange", "range", "eye", "linspace"}
 
 
@@ -69,9 +79,7 @@ def _with_rows(
     return value
 
 
-def _like(
-    ip: Interpreter, name: str, like: Value | None, values: list[Value], node: ast.Call, frame: Frame
-) -> Value:
+def _like(ip: Interpreter, name: str, like: Value | None, values: list[Value], node: ast.Call, frame: Frame) -> Value:
     if like is None:
         origin = node if name in _RANDOM_LIKE and any(v.origin for v in values) else None
         return Value(batch=GLOBAL, origin=origin, params=union(v.params for v in values))
@@ -156,7 +164,7 @@ def _batch_dim(operands: list[Operand], keywords: dict[str, Operand]) -> int | N
 
 def _first_size(ip: Interpreter, operands: list[Operand], keywords: dict[str, Operand]) -> str | None:
     """Source text (or constant) of the first size of a shape."""
-    for node, value in ([keywords["size"]] if "size" in keywords else operands):
+    for node, value in [keywords["size"]] if "size" in keywords else operands:
         if isinstance(node, (ast.Tuple, ast.List)):
             if not node.elts:
                 return None

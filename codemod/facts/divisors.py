@@ -36,9 +36,8 @@ def _renamed(ip: Interpreter, by: str, ref: FunctionRef, arguments: Arguments, n
     given = _given(ip, ref, arguments, node)
     tree = ast.parse(by, mode="eval")
     for part in ast.walk(tree):
-        if isinstance(part, ast.Name):
-            if part.id in assigned or (part.id in given and given[part.id] is None):
-                return None
+        if isinstance(part, ast.Name) and (part.id in assigned or given.get(part.id, "") is None):
+            return None
 
     class Rename(ast.NodeTransformer):
         def visit_Name(self, name: ast.Name) -> ast.AST:

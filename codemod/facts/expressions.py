@@ -111,6 +111,7 @@ def _rows_first(value: Value) -> bool:
     plain = value.items is None and value.element is None and not value.opaque
     return value.is_sample and plain and not value.batch.dim
 
+
 def _children(ip: Interpreter, node: ast.AST, frame: Frame) -> Value:
     """An expression without meaning of its own: its parts are evaluated, the result is a host value."""
     for child in ast.iter_child_nodes(node):
@@ -151,7 +152,7 @@ def _tuple(ip: Interpreter, node: ast.Tuple | ast.List, frame: Frame) -> Value:
     cell = ip.heap.allocate(node, loops=frame.loops)
     for value in values:
         ip.heap.add(cell, value)
-    if starred or isinstance(node, ast.List) and not values:
+    if starred or (isinstance(node, ast.List) and not values):
         return Value(objs=frozenset({cell}), params=taint)
     return Value(objs=frozenset({cell}), items=tuple(values), params=taint)
 

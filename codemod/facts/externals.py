@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import attributes, creation, losses, runtimecalls, sinks, tensors
+from . import attributes, creation, losses, operators, runtimecalls, sinks, tensors
 from .made import MadeOptimizer
 from .torchnames import TORCH_SPACES
 from .values import EMPTY, GLOBAL, HOST, Batch, Dep, Role, Value, join_all, union
@@ -16,7 +16,14 @@ if TYPE_CHECKING:
     from .interpreter import Frame, Interpreter
 
 _SCHEDULERS = ("torch.optim.lr_scheduler.", "torch.optim.swa_utils.SWALR", "transformers.get_")
-_LIBRARY_MODELS = ("torchvision.models.", "timm.", "transformers.", "torch.hub.load", "torch_geometric.nn.", "segmentation_models_pytorch.")
+_LIBRARY_MODELS = (
+    "torchvision.models.",
+    "timm.",
+    "transformers.",
+    "torch.hub.load",
+    "torch_geometric.nn.",
+    "segmentation_models_pytorch.",
+)
 _PASS_THROUGH = {
     "torch.compile", "torch.jit.script", "torch.nn.DataParallel", "torch.nn.parallel.DataParallel", "copy.copy",
     "itertools.islice", "itertools.cycle", "tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "rich.progress.track",
@@ -133,7 +140,7 @@ def _checkpoint(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Fr
         results.append(calls.enter(ip, ref, given, ip.closures.get(ref.node, ip.module), node, frame))
     if results:
         return join_all(results)
-    return tensors.operators.elementwise(ip, arguments.positional[1:], node, frame)
+    return operators.elementwise(ip, arguments.positional[1:], node, frame)
 
 
 def _construct(ip: Interpreter, ref: str, arguments: Arguments, node: ast.Call, frame: Frame) -> Value | None:
@@ -206,9 +213,7 @@ def _data(ip: Interpreter, ref: str, last: str, arguments: Arguments, node: ast.
 
 def _remember_batch_size(ip: Interpreter, arguments: Arguments, node: ast.Call) -> None:
     """The batch size of a loader as source text (or constant), to recognise tensors created with it."""
-    given = arguments.keywords.get("batch_size") or (
-        arguments.positional[1] if len(arguments.positional) > 1 else None
-    )
+    given = arguments.keywords.get("batch_size") or (arguments.positional[1] if len(arguments.positional) > 1 else None)
     if given is not None:
         expression, value = given
         ip.batch_sizes[node] = repr(value.const) if isinstance(value.const, int) else ip.text(expression)
@@ -268,7 +273,11 @@ def name_of(ip: Interpreter, cell: int, frame: Frame) -> str | None:
     current: Frame | None = frame
     while current is not None:
         for name, value in current.env.items():
-            if cell in value.objs and (value.has(Role.MODEL) or Role.MODEL in ip.heap[cell].roles) and value.items is None:
+            if (
+                cell in value.objs
+                and (value.has(Role.MODEL) or Role.MODEL in ip.heap[cell].roles)
+                and value.items is None
+            ):
                 if current.self_cell == cell and name != _self_name(current):
                     continue
                 return name

@@ -123,7 +123,9 @@ class Classes:
 
     def is_module(self, node: ast.ClassDef) -> bool:
         """Whether instances are `nn.Module`s."""
-        return self.descends(node, "torch.nn.", "pytorch_lightning.", "lightning.", "transformers.", "torchvision.models")
+        return self.descends(
+            node, "torch.nn.", "pytorch_lightning.", "lightning.", "transformers.", "torchvision.models"
+        )
 
     def is_dataset(self, node: ast.ClassDef) -> bool:
         """Whether instances are datasets."""

@@ -11,19 +11,20 @@ import ast
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from .torchnames import words
 from .values import Value
 
 if TYPE_CHECKING:
     from .interpreter import Interpreter
 
-_ROWS = """
+_ROWS = words("""
 binary_cross_entropy binary_cross_entropy_with_logits cosine_embedding_loss ctc_loss gaussian_nll_loss
 hinge_embedding_loss huber_loss kl_div l1_loss margin_ranking_loss mse_loss multi_margin_loss multilabel_margin_loss
 multilabel_soft_margin_loss poisson_nll_loss smooth_l1_loss soft_margin_loss triplet_margin_loss
 triplet_margin_with_distance_loss
-""".split()
+""")
 
-DIVISORS: dict[str, str] = {name: "rows" for name in _ROWS} | {"cross_entropy": "targets", "nll_loss": "targets"}
+DIVISORS: dict[str, str] = dict.fromkeys(_ROWS, "rows") | {"cross_entropy": "targets", "nll_loss": "targets"}
 
 _MODULES = {
     "BCELoss": "binary_cross_entropy",
@@ -122,8 +123,13 @@ def function_divisor(ip: Interpreter, name: str, call: ast.Call) -> tuple[str | 
     if weight is None and position is not None and len(call.args) > position:
         weight = call.args[position]
     ignore = keywords.get("ignore_index")
-    return _divisor(ip, call, keywords, ip.text(weight) if weight is not None else None,
-                    ip.text(ignore) if ignore is not None else None)
+    return _divisor(
+        ip,
+        call,
+        keywords,
+        ip.text(weight) if weight is not None else None,
+        ip.text(ignore) if ignore is not None else None,
+    )
 
 
 def module_divisor(ip: Interpreter, call: ast.Call, creation: ast.Call) -> tuple[str | None, str]:

@@ -178,9 +178,9 @@ def _of_container(ip: Interpreter, name: str, cell: int, arguments: Arguments, n
             ip.heap.store(cell, key, value)
         return HOST
     if name in ("get", "pop"):
-        key = arguments.get(0, "key").const
-        if isinstance(key, str) and key in held.attrs:
-            return held.attrs[key]
+        wanted = arguments.get(0, "key").const
+        if isinstance(wanted, str) and wanted in held.attrs:
+            return held.attrs[wanted]
         return join(held.element, arguments.get(1, "default"))
     if name == "values":
         return Value(element=held.element)

@@ -77,7 +77,7 @@ def _reached(
     """A prepared model runs: the loaders of its inputs are sharded, hand-made batches are split."""
     from . import expressions
 
-    for operand, value in arguments.all:
+    for _, value in arguments.all:
         sources = expressions.deep_sources(value) | held_sources(ip, value)
         ip.sites.feed(sources)
         for origin in _origins(value):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
+from typing import Literal
 
 Scope = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
 
@@ -113,7 +114,7 @@ class Names:
         while scope is not None:
             if first or not isinstance(scope, ast.ClassDef):
                 found = self._lookup(node, self._scopes[scope], isinstance(scope, ast.Module))
-                if found is not False:
+                if not isinstance(found, bool):
                     return found
             first = False
             scope = self._scope_of[scope] if not isinstance(scope, ast.Module) else None
@@ -121,7 +122,7 @@ class Names:
         return starred or f"builtins.{node.id}"
 
     @staticmethod
-    def _lookup(node: ast.Name, bindings: _Bindings, module: bool) -> str | None | bool:
+    def _lookup(node: ast.Name, bindings: _Bindings, module: bool) -> str | Literal[False] | None:
         """The import's name, `None` if bound to something else, `False` if this scope does not bind it."""
         if node.id in bindings.elsewhere:
             return False

@@ -25,13 +25,11 @@ def binary(ip: Interpreter, node: ast.BinOp, frame: Frame) -> Value:
     return combine(ip, node.op, (node.left, left), (node.right, right), node, frame)
 
 
-def combine(
-    ip: Interpreter, op: ast.operator, left: Operand, right: Operand, node: ast.expr, frame: Frame
-) -> Value:
+def combine(ip: Interpreter, op: ast.operator, left: Operand, right: Operand, node: ast.expr, frame: Frame) -> Value:
     """Combine two evaluated operands."""
     from . import tensors
 
-    (left_node, a), (right_node, b) = left, right
+    (_, a), (right_node, b) = left, right
     if isinstance(op, ast.MatMult):
         return tensors.matmul(ip, node, left, right, frame)
     if isinstance(op, ast.Mod) and isinstance(a.const, str):
@@ -63,7 +61,7 @@ def _containers(a: Value, b: Value) -> Value:
 
 def _with_rows(ip: Interpreter, op: ast.operator, left: Operand, right: Operand, frame: Frame) -> Value:
     """Arithmetic with this rank's row count: stays local while it is a multiple of it, else becomes global."""
-    (left_node, a), (right_node, b) = left, right
+    (_, a), (_, b) = left, right
     sources = a.sources | b.sources
     both = a.dep is Dep.ROWS and b.dep is Dep.ROWS
     other = b if a.dep is Dep.ROWS else a
@@ -72,10 +70,10 @@ def _with_rows(ip: Interpreter, op: ast.operator, left: Operand, right: Operand,
     divided = isinstance(op, (ast.FloorDiv, ast.Div)) and a.dep is Dep.ROWS and b.dep is Dep.GLOBAL and not b.batch.data
     if linear or shared or divided:
         return Value(batch=ROWS, sources=sources)
-    if frame.forward and other.dep is Dep.PENDING and isinstance(op, ast.Div) and b.dep is Dep.ROWS:
+    averaged = other.dep is Dep.PENDING and isinstance(op, ast.Div) and b.dep is Dep.ROWS
+    if frame.forward and averaged and a.batch.kind == "sum":
         # A sum divided by the rows it was taken over is a mean.
-        if a.batch.kind == "sum":
-            return a.with_batch(replace(a.batch, kind="mean"))
+        return a.with_batch(replace(a.batch, kind="mean"))
     if frame.forward:
         if other.is_sample:
             return other

@@ -71,7 +71,9 @@ def backward(
         if loss.batch.reason == divisors.HIDDEN:
             ip.sites.report("DST116", operand)
         elif loss.dep in (Dep.UNKNOWN, Dep.COUPLED):
-            ip.sites.report("DST110", operand, f"How this loss depends on the batch can't be told: {loss.batch.reason}.")
+            ip.sites.report(
+                "DST110", operand, f"How this loss depends on the batch can't be told: {loss.batch.reason}."
+            )
         elif loss.is_sample and not frame.forward:
             ip.sites.report("DST110", operand, "This loss still has one value per sample where backward runs.")
     return HOST

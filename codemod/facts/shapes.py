@@ -41,7 +41,9 @@ def _moved(value: Value, dim: int | None, ndim: int | None = None) -> Value:
     return replace(value, batch=replace(value.batch, dim=dim, ndim=ndim), opaque=False)
 
 
-def _view(ip: Interpreter, operands: list[Operand], keywords: dict[str, Operand], node: ast.Call, frame: Frame) -> Value:
+def _view(
+    ip: Interpreter, operands: list[Operand], keywords: dict[str, Operand], node: ast.Call, frame: Frame
+) -> Value:
     """view, reshape: the rows stay first, or become part of a flattened dimension."""
     value = operands[0][1]
     sizes: list[Value] = []
@@ -154,7 +156,7 @@ def _cat(ip: Interpreter, operands: list[Operand], keywords: dict[str, Operand],
                 sinks.gather(ip, item, value, frame)
         return tensor(Batch(Dep.GLOBAL, data=True))
     if along != dim and nodes:
-        for item, value in zip(nodes, members):
+        for value in members:
             if value.dep is Dep.GLOBAL and value.origin is not None:
                 operators.split(ip, value.origin)
     reason = "cat" if along == dim else ""
@@ -195,7 +197,9 @@ def _unbind(
     return Value(element=_moved(value, new), sources=value.sources)
 
 
-def _grow(ip: Interpreter, operands: list[Operand], keywords: dict[str, Operand], node: ast.Call, frame: Frame) -> Value:
+def _grow(
+    ip: Interpreter, operands: list[Operand], keywords: dict[str, Operand], node: ast.Call, frame: Frame
+) -> Value:
     """expand, repeat: a row count among the sizes makes a replicated tensor per-sample."""
     value = operands[0][1]
     if value.is_sample:

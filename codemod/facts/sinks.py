@@ -108,7 +108,9 @@ def reduce_here(
         return tensor(Batch(Dep.PENDING, kind=kind, by=by), value)
     converted = is_runtime_argument(ip, node)
     ip.sites.keep(
-        ip.sites.reductions, node, Reduction(node, kind, by, None if converted else of_text(ip, value, frame), converted)
+        ip.sites.reductions,
+        node,
+        Reduction(node, kind, by, None if converted else of_text(ip, value, frame), converted),
     )
     if converted:
         return tensor(Batch(Dep.PENDING, kind=kind, by=by), value)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Any
 
 from ..findings import Finding, finding
 from .model import Arrival, Count, Draw, Full, Gathered, Reduction, Split
@@ -51,9 +52,10 @@ class Sites:
 
     def prune(self) -> None:
         """Drop places that earlier passes found and the last one had no use for."""
-        for table in (self.reductions, self.arrivals, self.counts, self.gathers, self.draws, self.splits, self.fulls):
+        tables: list[dict[Any, Any]] = [self.reductions, self.arrivals, self.counts, self.gathers]
+        for table in [*tables, self.draws, self.splits, self.fulls]:
             for key in [key for key in table if key not in self.used]:
-                del table[key]  # type: ignore[attr-defined]
+                del table[key]
 
     def record(self, node: ast.AST, value: Value) -> None:
         """Join a value into what is known of an expression."""
@@ -61,7 +63,7 @@ class Sites:
         if old is not value:
             self.values[node] = join(old, value)
 
-    def keep(self, table: dict, key: object, item: object) -> None:  # type: ignore[type-arg]
+    def keep(self, table: dict[Any, Any], key: object, item: object) -> None:
         """Write a place down; in this pass it counts."""
         self.used.add(key)
         if table.get(key) != item:

@@ -79,7 +79,9 @@ def _step(home: ast.AST, made: Made, forwards: list[Forward], parents: dict[ast.
 def loss_of(backward: ast.Call) -> ast.expr:
     """The expression that a backward call starts from."""
     function = backward.func
-    if isinstance(function, ast.Attribute) and not (backward.args and function.attr == "backward" and _is_module(function)):
+    if isinstance(function, ast.Attribute) and not (
+        backward.args and function.attr == "backward" and _is_module(function)
+    ):
         return function.value
     return backward.args[0]
 
@@ -87,4 +89,9 @@ def loss_of(backward: ast.Call) -> ast.expr:
 def _is_module(function: ast.Attribute) -> bool:
     """`runtime.backward(loss)`, `torch.autograd.backward(loss)`: the loss is the argument."""
     base = function.value
-    return isinstance(base, (ast.Name, ast.Attribute)) and ast.unparse(base) in ("runtime", "distify_runtime", "torch.autograd", "autograd")
+    return isinstance(base, (ast.Name, ast.Attribute)) and ast.unparse(base) in (
+        "runtime",
+        "distify_runtime",
+        "torch.autograd",
+        "autograd",
+    )

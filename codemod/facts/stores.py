@@ -145,10 +145,7 @@ def augment(ip: Interpreter, node: ast.AugAssign, frame: Frame) -> None:
     if old.objs and isinstance(node.op, ast.Add) and not old.roles and old.dep is Dep.BOTTOM:
         _extend(ip, node, old, new, frame)
         return
-    if new.dep is Dep.ROWS and not frame.forward and old.dep is not Dep.ROWS:
-        sinks.count(ip, node.value, frame)
-        new = tensor(REDUCED)
-    elif new.dep is Dep.ROWS and old.dep is Dep.ROWS:
+    if new.dep is Dep.ROWS and (not frame.forward or old.dep is Dep.ROWS):
         sinks.count(ip, node.value, frame)
         new = tensor(REDUCED)
     if new.is_sample and old.dep in (Dep.GLOBAL, Dep.BOTTOM) and _accumulates(ip, node, frame):

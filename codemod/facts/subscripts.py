@@ -122,7 +122,9 @@ def _index_rows(
     """Follow the batch dimension through the parts of an index."""
     dim, removed, position = base.batch.dim, 0, 0
     if any(isinstance(p, ast.Constant) and p.value is Ellipsis for p, _ in parts):
-        before = [p for p, _ in parts].index(next(p for p, _ in parts if isinstance(p, ast.Constant) and p.value is ...))
+        before = [p for p, _ in parts].index(
+            next(p for p, _ in parts if isinstance(p, ast.Constant) and p.value is ...)
+        )
         parts = parts[:before]
     for part, value in parts:
         if isinstance(part, ast.Constant) and part.value is None:
@@ -133,7 +135,7 @@ def _index_rows(
         if not isinstance(part, ast.Slice):
             if value.is_sample:
                 return replace(base, batch=Batch(Dep.SAMPLE, dim=None))
-            if value.const is not NOTHING or value.dep is Dep.GLOBAL and not value.origin:
+            if value.const is not NOTHING or (value.dep is Dep.GLOBAL and not value.origin):
                 removed += 1
         position += 1
     new = None if dim is None else dim - removed

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from . import creation, losses, operators, shapes, sinks
 from .torchnames import ALONG_DIM, HOST_COPIES, IDENTITY, METADATA, PARAM_METADATA, REDUCTIONS, WHOLE
-from .values import EMPTY, GLOBAL, HOST, REDUCED, ROWS, Batch, Dep, Value, tensor, union
+from .values import EMPTY, GLOBAL, HOST, ROWS, Batch, Dep, Value, tensor, union
 
 if TYPE_CHECKING:
     from .interpreter import Frame, Interpreter
@@ -117,16 +117,14 @@ def _function_loss(ip: Interpreter, name: str, node: ast.Call) -> tuple[str | No
     return reduction, by, reason
 
 
-def loss(
-    ip: Interpreter, item: losses.Loss, operands: list[Operand], node: ast.Call, frame: Frame
-) -> Value:
+def loss(ip: Interpreter, item: losses.Loss, operands: list[Operand], node: ast.Call, frame: Frame) -> Value:
     """Value of a loss over slices."""
     samples = [(n, v) for n, v in operands if v.is_sample]
     others = [v for _, v in operands if not v.is_sample and v.dep > Dep.ROWS]
     if others:
         return tensor(others[0].batch, *[v for _, v in operands])
     for operand, value in operands[:3]:
-        if value.dep is Dep.GLOBAL and value.origin is not None or operators._is_batch_shaped(
+        if (value.dep is Dep.GLOBAL and value.origin is not None) or operators._is_batch_shaped(
             ip, value, [v for _, v in samples]
         ):
             operators.split(ip, value.origin or operand)
@@ -151,7 +149,9 @@ def _metadata(name: str, operands: list[Operand], keywords: dict[str, Operand]) 
     if name == "size":
         index = operands[1][1] if len(operands) > 1 else keywords.get("dim", (None, None))[1]
         if index is None:
-            return Value(batch=GLOBAL, shape_dim=-1 if value.batch.dim is None else value.batch.dim, sources=value.sources)
+            return Value(
+                batch=GLOBAL, shape_dim=-1 if value.batch.dim is None else value.batch.dim, sources=value.sources
+            )
         return Value(batch=ROWS, sources=value.sources) if index.const == value.batch.dim else HOST
     return HOST
 
@@ -185,8 +185,10 @@ def touches_batch(value: Value, dims: object) -> bool:
         # Flattening puts the rows into the first dimension in all but exotic code.
         return value.batch.ndim == 1 or 0 in every
     ndim = value.batch.ndim
-    return any(d == value.batch.dim or (isinstance(d, int) and d < 0 and ndim is not None and d + ndim == value.batch.dim)
-               for d in every)
+    return any(
+        d == value.batch.dim or (isinstance(d, int) and d < 0 and ndim is not None and d + ndim == value.batch.dim)
+        for d in every
+    )
 
 
 def _reduction(
@@ -197,14 +199,17 @@ def _reduction(
     kind, position, pairs = REDUCTIONS[name]
     if not value.is_sample:
         return operators.elementwise(ip, operands, node, frame)
-    if name in ("max", "min") and len(operands) > 1 and operands[1][1].dep >= Dep.GLOBAL and not isinstance(
-        operands[1][1].const, int
+    if (
+        name in ("max", "min")
+        and len(operands) > 1
+        and operands[1][1].dep >= Dep.GLOBAL
+        and not isinstance(operands[1][1].const, int)
     ):
         return operators.elementwise(ip, operands, node, frame)
     dims = dims_of(name, operands, keywords, position)
     if touches_batch(value, dims):
         creation.settle(ip, value)
-        if not kind or dims is not None and kind in ("max", "min") and pairs:
+        if not kind or (dims is not None and kind in ("max", "min") and pairs):
             return _gathered(ip, operands, node, frame)
         by = None
         if kind == "mean" and value.batch.ragged:

@@ -23,8 +23,11 @@ class SourceText:
         first, last = getattr(node, "lineno", None), getattr(node, "end_lineno", None)
         if first is None or last is None:
             return ast.unparse(node)
-        start, end = getattr(node, "col_offset", 0), getattr(node, "end_col_offset", 0)
+        start, end = int(getattr(node, "col_offset", 0)), int(getattr(node, "end_col_offset", 0))
         if first == last:
-            return self._lines[first - 1][start:end].decode()
-        middle = self._lines[first : last - 1]
-        return b"".join([self._lines[first - 1][start:], *middle, self._lines[last - 1][:end]]).decode()
+            text = self._lines[first - 1][start:end]
+        else:
+            text = b"".join(
+                [self._lines[first - 1][start:], *self._lines[first : last - 1], self._lines[last - 1][:end]]
+            )
+        return str(text, "utf-8")

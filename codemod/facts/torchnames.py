@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+
+def words(text: str) -> frozenset[str]:
+    """The words of a text: a set of names, readable in a table."""
+    return frozenset(text.split())
+
+
 # name -> (kind of the reduction over ranks or "" for none, position of `dim`, whether `dim` gives (values, indices)).
 REDUCTIONS: dict[str, tuple[str, int, bool]] = {
     "mean": ("mean", 1, False),
@@ -56,26 +62,26 @@ ALONG_DIM: dict[str, tuple[int, int | None, bool]] = {
 }
 
 # Operations over all rows of a batch that no reduction over ranks stands for.
-WHOLE = set(
+WHOLE = words(
     """
     bincount block_diag cartesian_prod cdist combinations corrcoef cov fliplr histc histogram isin kron nonzero outer
     pdist svd tril triu unique unique_consecutive allclose equal
-    """.split()
+    """
 )
 
-METADATA = set("size dim ndimension numel nelement stride get_device is_contiguous element_size data_ptr type".split())
+METADATA = words("size dim ndimension numel nelement stride get_device is_contiguous element_size data_ptr type")
 
-PARAM_METADATA = METADATA | set(
-    "requires_grad_ register_hook register_post_accumulate_grad_hook detach_ zero_ is_floating_point".split()
+PARAM_METADATA = METADATA | words(
+    "requires_grad_ register_hook register_post_accumulate_grad_hook detach_ zero_ is_floating_point"
 )
 
 HOST_COPIES = {"numpy", "tolist", "item", "__array__"}
 
-IDENTITY = set(
+IDENTITY = words(
     """
-    bfloat16 bool byte char clone contiguous cpu cuda detach detach_ double float half int long pin_memory requires_grad_
-    short to type_as to_dense resolve_conj positive xpu retain_grad as_tensor from_numpy
-    """.split()
+    bfloat16 bool byte char clone contiguous cpu cuda detach detach_ double float half int long pin_memory
+    requires_grad_ short to type_as to_dense resolve_conj positive xpu retain_grad as_tensor from_numpy
+    """
 )
 
 # Methods that belong to tensors: on a receiver that may be anything they are taken for tensor methods.
@@ -86,19 +92,19 @@ TENSOR_METHODS = (
     | METADATA
     | IDENTITY
     | HOST_COPIES
-    | set(
+    | words(
         """
         abs add addmm acos asin atan baddbmm bitwise_and bitwise_or bmm ceil chunk clamp clamp_max clamp_min clip cos
         cross div divide dot eq erf exp expand expand_as expm1 fill_ flatten float_power floor fmod gather ge gt
         index_add index_copy index_fill index_select inner inverse isfinite isinf isnan le lerp log log10 log1p log2
         logical_and logical_not logical_or logical_xor logit lt masked_fill masked_fill_ masked_scatter masked_select
-        matmul maximum minimum mm movedim mul multiply mv narrow ne neg new_empty new_full new_ones new_tensor new_zeros
-        not_equal permute pow reciprocal relu remainder repeat repeat_interleave reshape reshape_as round rsqrt scatter
-        scatter_ scatter_add scatter_add_ select sigmoid sign sin softmax split sqrt square squeeze sub subtract swapaxes
-        t take tan tanh tensor_split tile transpose trunc type_as unbind unflatten unfold unsqueeze view view_as where
-        zero_ add_ sub_ mul_ div_ copy_ clamp_ pow_ sqrt_ exp_ eq_ uniform_ normal_ random_ bernoulli_ exponential_
-        bernoulli multinomial backward register_hook
-        """.split()
+        matmul maximum minimum mm movedim mul multiply mv narrow ne neg new_empty new_full new_ones new_tensor
+        new_zeros not_equal permute pow reciprocal relu remainder repeat repeat_interleave reshape reshape_as round
+        rsqrt scatter scatter_ scatter_add scatter_add_ select sigmoid sign sin softmax split sqrt square squeeze sub
+        subtract swapaxes t take tan tanh tensor_split tile transpose trunc type_as unbind unflatten unfold unsqueeze
+        view view_as where zero_ add_ sub_ mul_ div_ copy_ clamp_ pow_ sqrt_ exp_ eq_ uniform_ normal_ random_
+        bernoulli_ exponential_ bernoulli multinomial backward register_hook
+        """
     )
 )
 
