@@ -113,12 +113,25 @@ class Batches:
                 f"not be the one that is in use. Name a tensor of the batch: runtime.{caller}(…, of=tensor)."
             )
         for other in live:
-            if other.counts != latest.counts and (latest.source.loose or _interleaved(latest.source, other.source)):
+            if other.counts != latest.counts and (latest.source.loose or self._confused(latest.source, other.source)):
                 raise BatchError(
                     f"runtime.{caller}(): two batches are in use, {_describe(latest)} and {_describe(other)}. "
                     f"Name a tensor of the one that the value comes from: runtime.{caller}(…, of=tensor)."
                 )
         return latest
+
+    def _confused(self, now: Source, other: Source) -> bool:
+        """Whether values of both sources may be in use: they take turns, as `zip(a, b)` makes them.
+
+        So may two that were split once each before a loop, as a training and a test set are, and not used yet.
+        A source that runs inside a step of another, or after it, is told apart by the order of records.
+        """
+        if now.latest is None or other.latest is None:
+            return False
+        if now.kind == other.kind == "split" and now.made == other.made == 1 and not other.latest.used:
+            then = other.latest.serial
+            return not any(s.made > 1 and s.latest is not None and s.latest.serial > then for s in self.sources)
+        return other.previous < now.previous < other.latest.serial < now.latest.serial
 
     def _named(self, caller: str, of: Any) -> Batch:
         if isinstance(of, Batch):
@@ -151,12 +164,3 @@ class Batches:
 
 def _describe(batch: Batch) -> str:
     return f"{batch.rows} of {batch.total} rows from {batch.source.name}"
-
-
-def _interleaved(now: Source, other: Source) -> bool:
-    """Whether two sources take turns, as `zip(a, b)` makes them; one that runs inside a step of another does not."""
-    if now.latest is None or other.latest is None:
-        return False
-    if now.kind == other.kind == "split" and now.made == other.made == 1:
-        return True  # two data sets split once, before the loop: nothing says which one a value comes from
-    return other.previous < now.previous < other.latest.serial < now.latest.serial
