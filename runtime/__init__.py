@@ -8,6 +8,9 @@ launcher.agree_on_hashes()  # may replace the process: before anything else happ
 output.install()
 
 from .accumulate import accumulate  # noqa: E402
+from .checkpoint import load, load_state_dict, save, state_dict  # noqa: E402
+from .clone import clone  # noqa: E402
+from .full import full  # noqa: E402
 from .gather import gather  # noqa: E402
 from .gradients import backward, frozen, grad  # noqa: E402
 from .guard import any, barrier, main_first, on_main  # noqa: E402
@@ -27,13 +30,17 @@ __all__ = [
     "barrier",
     "clip_grad_norm_",
     "clip_grad_value_",
+    "clone",
     "device",
     "draw",
     "frozen",
+    "full",
     "gather",
     "grad",
     "init",
     "is_main",
+    "load",
+    "load_state_dict",
     "main_first",
     "max",
     "mean",
@@ -41,9 +48,11 @@ __all__ = [
     "on_main",
     "prepare",
     "rank",
+    "save",
     "shard",
     "shutdown",
     "split",
+    "state_dict",
     "step",
     "sum",
     "world_size",

@@ -30,7 +30,7 @@ def install() -> None:
 
 def forward(self: _BatchNorm, input: Tensor) -> Tensor:
     """`_BatchNorm.forward` over all ranks' slices."""
-    if state.config is None or state.world_size == 1 or not state.modules:
+    if state.config is None or state.world_size == 1 or not state.modules or state.extra.get("alone"):
         return _ORIGINAL(self, input)
     if state.config.batchnorm == "local":
         return _local(self, input)
@@ -125,10 +125,13 @@ class _Normalize(torch.autograd.Function):
         dims, shape = _dims(x), _shape(x)
         grad, normal = grad.to(wide), (x.to(wide) - mean.view(shape)) * scale.view(shape)
         sums = torch.stack([grad.sum(dims), (grad * normal).sum(dims)])
+        summed = torch.zeros_like(sums) if ctx.filler else sums
         d_weight = None if weight is None else sums[1].to(weight.dtype)
         d_bias = None if bias is None else sums[0].to(bias.dtype)
-        means = (all_reduce(sums.to(torch.float64, copy=True)) / total).to(wide)
-        d_x = grad if ctx.filler else grad - means[0].view(shape) - normal * means[1].view(shape)
+        means = (all_reduce(summed.to(torch.float64, copy=True)) / total).to(wide)
+        d_x = grad - means[0].view(shape) - normal * means[1].view(shape)
+        if ctx.filler:  # its gradient is zero, unless this is no filler but a tensor that all ranks hold
+            d_x = torch.where(grad.any(), d_x, grad)
         factor = scale if weight is None else scale * weight.to(wide)
         return (d_x * factor.view(shape)).to(x.dtype), d_weight, d_bias, None, None
 

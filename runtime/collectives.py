@@ -35,6 +35,19 @@ def accumulator(x: Tensor) -> torch.dtype:
     return torch.float32 if x.dtype in (torch.float16, torch.bfloat16) else x.dtype
 
 
+def together(caller: str) -> None:
+    """Check that the other ranks take part.
+
+    Raises:
+        DistifyError: only this rank runs, inside `on_main` or `main_first`.
+    """
+    if state.extra.get("alone"):
+        raise DistifyError(
+            f"runtime.{caller}() is a matter of all ranks, but stands in a block that one rank runs alone "
+            "(runtime.on_main or runtime.main_first). Move it out of the block."
+        )
+
+
 def average(x: Tensor) -> Tensor:
     """Mean over ranks, differentiable any number of times."""
     return _Average.apply(x)  # type: ignore[no-any-return, no-untyped-call]
@@ -65,6 +78,7 @@ def arriving(grad: Tensor, serial: int) -> Tensor:
         serial: number that the reduction got from `enroll`.
     """
     state.extra["reduced"] = True  # `grad` asks whether its outputs were global
+    state.extra["arrived"] = state.extra.get("arrived", 0) + 1
     return grad if serial == state.recorded or state.world_size == 1 else average(grad)
 
 
@@ -108,7 +122,18 @@ def nothing(like: Tensor) -> Tensor | None:
     harmless then, and the graph is walked all the same, so that collectives inside it take place. Backends that
     reduce by hooks of their own need every rank's gradients, as zeros.
     """
+    state.extra["void"] = state.extra.get("void", 0) + 1
     return None if getattr(state.backend, "takes_undefined", False) else torch.zeros_like(like)
+
+
+def void() -> bool:
+    """Whether all that this backward met so far on this rank does not count: then its gradients are zero, NaN or not."""
+    return 0 < state.extra.get("void", 0) == state.extra.get("arrived", 0)
+
+
+def begin_backward() -> None:
+    """Forget what the last backward met."""
+    state.extra["void"] = state.extra["arrived"] = 0
 
 
 def wants_gradient(x: Tensor) -> bool:

@@ -9,7 +9,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from .batches import Batch
-from .collectives import arriving, enroll, exchange, leaf_if, nothing, wants_gradient
+from .collectives import arriving, enroll, exchange, leaf_if, nothing, together, wants_gradient
 from .state import DistifyError, require, state
 
 
@@ -32,6 +32,7 @@ def gather(x: Any, dim: int = 0, of: Any = None) -> Any:
     run = require("gather")
     if run.world_size == 1:
         return x
+    together("gather")
     assert run.batches is not None
     return _gather(x, dim, run.batches.current("gather", of))
 

@@ -15,7 +15,18 @@ import torch.distributed as dist
 from torch import Tensor
 
 from .batches import Batch
-from .collectives import accumulator, all_reduce, arriving, attach, enroll, leaf_if, nothing, same_shape, wants_gradient
+from .collectives import (
+    accumulator,
+    all_reduce,
+    arriving,
+    attach,
+    enroll,
+    leaf_if,
+    nothing,
+    same_shape,
+    together,
+    wants_gradient,
+)
 from .state import DistifyError, State, require, state
 
 
@@ -97,6 +108,7 @@ def _alone(run: State) -> bool:
 
 
 def _batch(run: State, caller: str, of: Any) -> Batch:
+    together(caller)
     assert run.batches is not None
     return run.batches.current(caller, of)
 

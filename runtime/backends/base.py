@@ -57,8 +57,11 @@ class Backend(Protocol):
     def load_state_dict(self, obj: Any, state: dict[str, Any], **options: Any) -> Any:
         """Load what `state_dict` (here or in the original) returned; a collective."""
 
-    def clone(self, module: nn.Module) -> nn.Module:
-        """An unmanaged, whole deep copy of a prepared module."""
+    def cuts(self, item: Tensor | Optimizer) -> bool:
+        """Whether a tensor, or what an optimizer holds, lies in parts on the ranks."""
+
+    def whole(self, tensor: Tensor) -> Tensor:
+        """A new tensor with the whole values of a parameter, on its device; a collective where it is cut."""
 
 
 def group_parameters(optimizer: Optimizer) -> list[Tensor]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -82,9 +81,13 @@ class Single:
         """The object's own `load_state_dict`."""
         return obj.load_state_dict(state, **options)
 
-    def clone(self, module: nn.Module) -> nn.Module:
-        """`copy.deepcopy`."""
-        return copy.deepcopy(module)
+    def cuts(self, item: Tensor | Optimizer) -> bool:
+        """Nothing is cut."""
+        return False
+
+    def whole(self, tensor: Tensor) -> Tensor:
+        """A copy."""
+        return tensor.detach().clone()
 
 
 def _grads(parameters: Iterable[Tensor]) -> list[Tensor]:

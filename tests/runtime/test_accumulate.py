@@ -1,0 +1,314 @@
+"""Windows of micro-batches train as the original does on one large batch."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
+
+from tests.pool import Pool
+from tests.runtime import gradient_cases as cases
+from tests.runtime.gradient_cases import Net, Plain
+
+BACKENDS: dict[str, tuple[torch.dtype, float]] = {"ddp": (torch.float64, 1e-10)}
+Loss = Callable[[Any, nn.Module, Tensor, Tensor], Tensor]
+
+
+def mean(r: Any, m: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    return r.mean(F.cross_entropy(m(x), y))
+
+
+def total(r: Any, m: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    return r.sum(F.cross_entropy(m(x), y, reduction="sum"))
+
+
+def with_penalty(r: Any, m: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    return mean(r, m, x, y) + 0.1 * cases._penalty(r, m)
+
+
+def mixed(r: Any, m: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    return total(r, m, x, y) + 3 * mean(r, m, x, y) + 0.1 * cases._penalty(r, m)
+
+
+def ignored(r: Any, m: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+    t = torch.where(y == 1, -100, y)
+    return r.mean(F.cross_entropy(m(x), t), by=(t != -100).sum())
+
+
+LOSSES: dict[str, Loss] = {f.__name__: f for f in (mean, total, with_penalty, mixed, ignored)}
+# Backends whose reduction is part of the step can't put a window right afterwards: not for `ignored`.
+
+
+class Stream(IterableDataset[tuple[Tensor, Tensor]]):
+    def __init__(self, x: Tensor, y: Tensor) -> None:
+        self.pairs = list(zip(x, y, strict=True))
+
+    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
+        return iter(self.pairs)
+
+
+def loader(n: int, batch: int, dtype: torch.dtype, stream: bool = False) -> DataLoader[Any]:
+    x, y = cases.data(n, dtype)
+    return DataLoader(Stream(x, y) if stream else TensorDataset(x, y), batch_size=batch)
+
+
+def original(loss: Loss, n: int, batch: int, dtype: torch.dtype, epochs: int = 2) -> dict[str, Tensor]:
+    model = cases.build("", dtype)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    for _ in range(epochs):
+        for x, y in loader(n, batch, dtype):
+            optimizer.zero_grad()
+            loss(Plain, model, x, y).backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+    return model.state_dict()
+
+
+def windows(
+    backend: str, name: str, n: int, batch: int, k: int, dtype: torch.dtype, stream: bool = False, epochs: int = 2
+) -> tuple[float, int]:
+    """Largest difference to the original with a K times larger batch, and the number of steps."""
+    from distify import runtime
+    from distify.runtime.state import state
+
+    runtime.init(backend=backend, accumulate=k)
+    assert state.backend is not None
+    model = cases.build("", dtype)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    runtime.prepare(model, optimizer)
+    data = runtime.shard(loader(n, batch, dtype, stream))
+    r = cases_runtime(runtime)
+    steps = 0
+    for _ in range(epochs):
+        for x, y in data:
+            with runtime.accumulate() as window:
+                if window.starts:
+                    optimizer.zero_grad()
+                runtime.backward(LOSSES[name](r, model, x, y))
+                if window.ends:
+                    runtime.clip_grad_norm_(model.parameters(), 1.0)
+                    runtime.step(optimizer)
+                    steps += 1
+    expected = original(LOSSES[name], n, batch * k, dtype, epochs)
+    found = state.backend.state_dict(model)
+    return max((found[key].double() - v.double()).abs().max().item() for key, v in expected.items()), steps
+
+
+def cases_runtime(runtime: Any) -> Any:
+    from tests.runtime.test_gradients import _Runtime
+
+    return _Runtime(runtime)
+
+
+@pytest.mark.parametrize("name", LOSSES)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_window_equals_one_large_batch(backend: str, name: str, pool2: Pool, pool3: Pool) -> None:
+    """29 rows in batches of 7 (the last of 1), windows of 3: the last window is short and its last batch too."""
+    dtype, tolerance = BACKENDS[backend]
+    for pool in (pool2, pool3):
+        for gap, steps in pool.run(windows, backend, name, 29, 7, 3, dtype):
+            assert gap < tolerance
+            assert steps == 2 * 2
+
+
+@pytest.mark.parametrize("name", ["mean", "total", "ignored"])
+def test_a_stream_whose_length_is_unknown(name: str, pool2: Pool) -> None:
+    for gap, steps in pool2.run(windows, "ddp", name, 29, 7, 3, torch.float64, True):
+        assert gap < 1e-10
+        assert steps == 4
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_one_process(name: str) -> None:
+    try:
+        gap, steps = windows("ddp", name, 29, 7, 3, torch.float64)
+    finally:
+        from distify import runtime
+
+        runtime.shutdown()
+    assert gap < 1e-10
+    assert steps == 4
+
+
+def skips(skip: tuple[int, ...], n: int, batch: int, k: int) -> tuple[list[tuple[bool, bool]], list[list[int]]]:
+    """Windows of a loop that leaves some micro-batches out: flags of each block, and the batches of each step."""
+    from distify import runtime
+
+    runtime.init(backend="ddp", accumulate=k)
+    model = nn.Linear(6, 1).double()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    runtime.prepare(model, optimizer)
+    flags, steps, held = [], [], []
+    worst = 0.0
+    for epoch in range(2):
+        for i, (x, _) in enumerate(runtime.shard(loader(n, batch, torch.float64))):
+            with runtime.accumulate() as window:
+                flags.append((window.starts, window.ends))
+                if window.starts:
+                    optimizer.zero_grad()
+                    held, sums = [], torch.zeros(6, dtype=torch.float64)
+                loss = runtime.mean(model(x).mean())
+                if epoch == 0 and i in skip:
+                    continue
+                runtime.backward(loss)
+                held.append(i)
+                sums = sums + runtime.mean(x.mean(0).detach())
+                if window.ends:
+                    steps.append(held)
+                    assert model.weight.grad is not None
+                    worst = max(worst, (model.weight.grad[0] - sums / len(held)).abs().max().item())
+                    runtime.step(optimizer)
+    assert worst < 1e-12
+    return flags, steps
+
+
+def test_a_skipped_micro_batch_loses_nothing(pool2: Pool) -> None:
+    """Batches of equal size: the gradient is the mean over those that the window held."""
+    flags, steps = pool2.run(skips, (), 24, 4, 3)[0]
+    assert steps == [[0, 1, 2], [3, 4, 5]] * 2
+    assert flags[:3] == [(True, False), (False, False), (False, True)]
+    # The one that should end a window: the next one does.
+    assert pool2.run(skips, (2,), 24, 4, 3)[0][1] == [[0, 1, 3], [4, 5], [0, 1, 2], [3, 4, 5]]
+    # One in the middle: the window goes on until it holds three.
+    assert pool2.run(skips, (1,), 24, 4, 3)[0][1] == [[0, 2, 3], [4, 5], [0, 1, 2], [3, 4, 5]]
+    # The last of the epoch: the first of the next ends the window.
+    assert pool2.run(skips, (5,), 24, 4, 3)[0][1] == [[0, 1, 2], [3, 4, 0], [1, 2, 3], [4, 5]]
+    # The first: the window has not started.
+    flags, steps = pool2.run(skips, (0,), 24, 4, 3)[0]
+    assert steps == [[1, 2, 3], [4, 5], [0, 1, 2], [3, 4, 5]]
+    assert flags[:2] == [(True, False), (True, False)]
+
+
+def split_batches() -> list[tuple[bool, bool]]:
+    from distify import runtime
+
+    runtime.init(backend="ddp", accumulate=3)
+    model = nn.Linear(6, 1).double()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    runtime.prepare(model, optimizer)
+    x, _ = cases.data(35, torch.float64)
+    flags, before = [], model.weight.detach().clone()
+    for i in range(5):
+        with runtime.accumulate(last=i == 4) as window:
+            flags.append((window.starts, window.ends))
+            if window.starts:
+                optimizer.zero_grad()
+            rows = runtime.split(x[7 * i : 7 * i + 7])
+            runtime.backward(runtime.mean(model(rows).mean()))
+            if window.ends:
+                runtime.step(optimizer)
+    moved = before - model.weight.detach()
+    assert torch.allclose(moved[0], x[:21].mean(0) + x[21:].mean(0), atol=1e-12)
+    return flags
+
+
+def test_batches_that_no_loader_made_end_with_last(pool2: Pool) -> None:
+    flags = [(True, False), (False, False), (False, True), (True, False), (False, True)]
+    assert pool2.run(split_batches) == [flags, flags]
+
+
+def evaluated_between() -> tuple[float, int]:
+    """Another loader runs inside the window's last block and between blocks."""
+    from distify import runtime
+
+    runtime.init(backend="ddp", accumulate=3)
+    model = cases.build("", torch.float64)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    runtime.prepare(model, optimizer)
+    train, test = (runtime.shard(loader(n, b, torch.float64)) for n, b in ((29, 7), (11, 2)))
+    steps = 0
+
+    def evaluate() -> None:
+        for x, y in test:
+            runtime.mean(F.cross_entropy(model(x), y))
+
+    for _ in range(2):
+        for x, y in train:
+            evaluate()
+            with runtime.accumulate() as window:
+                if window.starts:
+                    optimizer.zero_grad()
+                runtime.backward(mean(runtime, model, x, y))
+                evaluate()
+                if window.ends:
+                    runtime.clip_grad_norm_(model.parameters(), 1.0)
+                    runtime.step(optimizer)
+                    steps += 1
+                    evaluate()
+    expected = original(mean, 29, 21, torch.float64)
+    return max((model.state_dict()[k] - v).abs().max().item() for k, v in expected.items()), steps
+
+
+def test_evaluation_between_micro_batches_changes_nothing(pool2: Pool) -> None:
+    for gap, steps in pool2.run(evaluated_between):
+        assert gap < 1e-10
+        assert steps == 4
+
+
+def two_blocks() -> list[int]:
+    """Two optimizers with a block each per batch: two windows, not one that counts double."""
+    from distify import runtime
+
+    runtime.init(backend="ddp", accumulate=2)
+    models = [nn.Linear(6, 1).double() for _ in range(2)]
+    optimizers = [torch.optim.SGD(m.parameters(), lr=1.0) for m in models]
+    runtime.prepare(*models, *optimizers)
+    steps = [0, 0]
+    for x, _ in runtime.shard(loader(16, 4, torch.float64)):
+        with runtime.accumulate() as first:
+            runtime.backward(runtime.mean(models[0](x).mean()))
+            if first.ends:
+                runtime.step(optimizers[0])
+                steps[0] += 1
+        with runtime.accumulate() as second:
+            runtime.backward(runtime.mean(models[1](x).mean()))
+            if second.ends:
+                runtime.step(optimizers[1])
+                steps[1] += 1
+    return steps
+
+
+def test_each_block_has_its_own_window(pool2: Pool) -> None:
+    assert pool2.run(two_blocks) == [[2, 2], [2, 2]]
+
+
+def conflicting() -> list[str]:
+    """A mean by counts and a sum in one loss: their window can't be right for both, and that is said."""
+    from distify import runtime
+
+    runtime.init(backend="ddp", accumulate=3)
+    model, (x, y) = Net().double(), cases.data(29, torch.float64)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    runtime.prepare(model, optimizer)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for x, y in runtime.shard(loader(28, 7, torch.float64)):
+            with runtime.accumulate():
+                runtime.backward(ignored(runtime, model, x, y) + total(runtime, model, x, y))
+    return [str(w.message) for w in caught if "accumulation" in str(w.message)]
+
+
+def test_terms_that_weigh_differently_are_reported(pool2: Pool) -> None:
+    for messages in pool2.run(conflicting):
+        assert messages
+        assert "factors" in messages[0]
+
+
+def test_without_accumulation_a_block_starts_and_ends_at_once() -> None:
+    from distify import runtime
+
+    runtime.init()
+    try:
+        with runtime.accumulate() as window:
+            assert window.starts
+            assert window.ends
+        with runtime.accumulate(last=False) as window:
+            assert window.ends
+    finally:
+        runtime.shutdown()
