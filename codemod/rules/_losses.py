@@ -57,9 +57,11 @@ def measured(facts: Facts, forward: ast.Call) -> list[ast.stmt]:
 
 
 def is_loss(facts: Facts, node: ast.expr) -> bool:
-    """Whether an expression is the call of a loss, bare or reduced over the processes."""
+    """Whether an expression is the call of a loss, bare or reduced, or reduces what a forward returned."""
     if is_runtime_call(facts, node, "mean", "sum") and isinstance(node, ast.Call) and node.args:
         node = node.args[0]
+        if dotted(node) is not None:
+            return True
     if not isinstance(node, ast.Call):
         return False
     name = facts.names.qualified(node.func) or ""

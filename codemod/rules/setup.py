@@ -17,7 +17,8 @@ import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..edits import AddImport, Argument, InsertBefore, Span
+from ..edits import AddImport, Argument, InsertBefore, Replace, Span
+from ..options import DEFAULTS
 from . import Outcome, rule
 from ._amp import folds, scales_always
 from ._source import runtime_calls
@@ -36,7 +37,7 @@ def setup(facts: Facts, options: Options) -> Iterator[Outcome]:
         yield AddImport(f"from distify import runtime{alias}", kind="setup")
     existing = runtime_calls(facts, "init")
     if existing:
-        yield from changed(existing[0], options)
+        yield from changed(facts, existing[0], options)
     elif facts.entry_statement is not None:
         given = {key: json.dumps(value) for key, value in written(facts, options).items()}
         params = {"runtime": name, "options": given}
@@ -51,10 +52,29 @@ def written(facts: Facts, options: Options) -> dict[str, str | int]:
     return given
 
 
-def changed(call: ast.Call, options: Options) -> Iterator[Outcome]:
+def changed(facts: Facts, call: ast.Call, options: Options) -> Iterator[Outcome]:
     """The arguments of an existing init call that differ from the options given."""
-    present = {keyword.arg: keyword.value for keyword in call.keywords}
-    for name, value in options.given().items():
-        old = present.get(name)
-        if not (isinstance(old, ast.Constant) and old.value == value and type(old.value) is type(value)):
-            yield Argument(Span.of(call), name, json.dumps(value), kind="setup")
+    present = {keyword.arg or "": keyword.value for keyword in call.keywords}
+    new = {name: value for name, value in options.given().items() if not is_same(present.get(name), value)}
+    merged = {name: facts.text(value) for name, value in present.items()}
+    merged.update((name, json.dumps(value)) for name, value in new.items())
+    ordered = {name: merged[name] for name in sorted(merged, key=rank)}
+    if list(ordered) != list(merged) and set(new) - set(present) and call.lineno == call.end_lineno and not call.args:
+        arguments = {
+            "function": facts.text(call.func),
+            "arguments": [f"{name}={text}" for name, text in ordered.items()],
+        }
+        yield Replace(Span.of(call), "applied", arguments, kind="setup")
+        return
+    for name, value in new.items():
+        yield Argument(Span.of(call), name, json.dumps(value), kind="setup")
+
+
+def rank(name: str) -> int:
+    """Where an option stands in an init call."""
+    return list(DEFAULTS).index(name) if name in DEFAULTS else len(DEFAULTS)
+
+
+def is_same(node: ast.expr | None, value: str | int) -> bool:
+    """Whether an argument has a value already."""
+    return isinstance(node, ast.Constant) and node.value == value and type(node.value) is type(value)

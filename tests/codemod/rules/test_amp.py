@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from distify.codemod.options import Options
-
 from tests.codemod.rules.checks import check_noop, check_rewritten, outcome, script
 
 BEFORE = """
@@ -86,7 +85,7 @@ def test_a_scaler_that_a_condition_switches_off() -> None:
 @pytest.mark.parametrize("line", ["scale = scaler.get_scale()", "scaler.update(2.0)", "scaler.scale([loss, loss], 1)"])
 def test_other_uses_are_refused(line: str) -> None:
     complete = script(BEFORE + f"    {line}\n")
-    edits, findings = outcome("amp", complete, Options(precision="fp16"))
+    _, findings = outcome("amp", complete, Options(precision="fp16"))
     assert [item.code for item in findings] == ["DST402"]
     assert findings[0].level == "error"
     start = complete[: complete.index(line)].count("\n") + 1

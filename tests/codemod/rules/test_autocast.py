@@ -261,6 +261,23 @@ with torch.no_grad():
         total += loss.item()
 """,
     ),
+    "a loss that arrives": (
+        """
+with torch.no_grad():
+    for x, y in loader:
+        out, loss = model(x)
+        loss = runtime.mean(loss)
+        total += loss.item()
+""",
+        """
+with torch.no_grad():
+    for x, y in loader:
+        with runtime.autocast():
+            out, loss = model(x)
+            loss = runtime.mean(loss)
+        total += loss.item()
+""",
+    ),
     "neighbours": (
         """
 with torch.no_grad():

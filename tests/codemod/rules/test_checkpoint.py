@@ -31,7 +31,8 @@ REWRITES = {
     "model": ('torch.save(model.state_dict(), "a.pt")', 'runtime.save(runtime.state_dict(model), "a.pt")'),
     "dictionary": (
         'torch.save({"m": model.state_dict(), "o": optimizer.state_dict(), "s": scheduler.state_dict()}, f="a.pt")',
-        'runtime.save({"m": runtime.state_dict(model), "o": runtime.state_dict(optimizer), "s": scheduler.state_dict()}, f="a.pt")',
+        'runtime.save({"m": runtime.state_dict(model), "o": runtime.state_dict(optimizer), '
+        '"s": scheduler.state_dict()}, f="a.pt")',
     ),
     "imported": ('write(model.state_dict(), "a.pt")', 'runtime.save(runtime.state_dict(model), "a.pt")'),
     "whole": ('torch.save(model, "a.pt")', 'runtime.save(model, "a.pt")'),
@@ -55,7 +56,7 @@ REWRITES = {
 
 NOOPS = {
     "scheduler": "state = scheduler.state_dict()\nscheduler.load_state_dict(state)",
-    "converted": 'runtime.save(runtime.state_dict(model), "a.pt")\nruntime.load_state_dict(model, runtime.load("a.pt"))',
+    "converted": 'runtime.save(runtime.state_dict(model), "a")\nruntime.load_state_dict(model, runtime.load("a"))',
     "copied": "twin = runtime.clone(model)",
     "copy of a list": "twin = copy.deepcopy([1, 2])",
     "copy of a setting": "twin = copy.deepcopy(optimizer.param_groups[0]['lr'])",

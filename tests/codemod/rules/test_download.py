@@ -17,7 +17,8 @@ REWRITES = {
         'with runtime.main_first():\n    train_set = datasets.MNIST("data", train=True, download=True)',
     ),
     "neighbours share a block": (
-        '# the data\na = datasets.MNIST("data", download=True)\nb = datasets.MNIST("data", train=False, download=True)\nc = 1',
+        '# the data\na = datasets.MNIST("data", download=True)\n'
+        'b = datasets.MNIST("data", train=False, download=True)\nc = 1',
         '# the data\nwith runtime.main_first():\n    a = datasets.MNIST("data", download=True)\n'
         '    b = datasets.MNIST("data", train=False, download=True)\nc = 1',
     ),
@@ -52,7 +53,8 @@ REWRITES = {
     ),
     "hub": (
         "from transformers import AutoTokenizer\ntok = AutoTokenizer.from_pretrained('a')",
-        "from transformers import AutoTokenizer\nwith runtime.main_first():\n    tok = AutoTokenizer.from_pretrained('a')",
+        "from transformers import AutoTokenizer\n"
+        "with runtime.main_first():\n    tok = AutoTokenizer.from_pretrained('a')",
     ),
     "table": (
         "from sklearn.datasets import fetch_openml\nx = fetch_openml('a')",
@@ -67,7 +69,7 @@ NOOPS = {
     "local images": 'a = datasets.ImageFolder("data", transforms.ToTensor())',
     "guarded": 'with runtime.main_first():\n    a = datasets.MNIST("data", download=True)',
     "by the main process": 'if runtime.is_main():\n    urlretrieve("https://x", "a.zip")',
-    "without weights": "body = models.resnet18(pretrained=False)\nother = models.resnet18(weights=None)\nthird = models.resnet18()",
+    "without weights": "a = models.resnet18(pretrained=False)\nb = models.vgg(weights=None)\nc = models.vgg()",
     "a class of the script's own": """
 class Cache:
     def __init__(self, download):

@@ -15,7 +15,8 @@ REWRITES = {
     ),
     "append": (
         'import csv\nwith open("log.csv", mode="a", newline="") as f:\n    csv.writer(f).writerow([1])',
-        'import csv\nif runtime.is_main():\n    with open("log.csv", mode="a", newline="") as f:\n        csv.writer(f).writerow([1])',
+        "import csv\nif runtime.is_main():\n"
+        '    with open("log.csv", mode="a", newline="") as f:\n        csv.writer(f).writerow([1])',
     ),
     "compressed": (
         'import gzip\nwith gzip.open("a.gz", "wb") as f:\n    f.write(b"x")',
@@ -23,7 +24,8 @@ REWRITES = {
     ),
     "two blocks with one name": (
         'with open("a", "w") as f:\n    f.write("x")\nwith open("b") as f:\n    f.read()',
-        'if runtime.is_main():\n    with open("a", "w") as f:\n        f.write("x")\nwith open("b") as f:\n    f.read()',
+        'if runtime.is_main():\n    with open("a", "w") as f:\n        f.write("x")\n'
+        'with open("b") as f:\n    f.read()',
     ),
     "handle": ('log = open("log.csv", "w")\nlog.write("x")', f'log = open({NULL}, "w")\nlog.write("x")'),
     "argument": (

@@ -92,7 +92,7 @@ runtime.prepare(model, optimizer)
     ),
     "on one line": (
         "model = Net(); optimizer = optim.SGD(model.parameters(), lr=0.1); start = 0",
-        "model = Net()\noptimizer = optim.SGD(model.parameters(), lr=0.1)\nruntime.prepare(model, optimizer)\nstart = 0",
+        BUILD + CALL + "\nstart = 0",
     ),
 }
 

@@ -64,6 +64,12 @@ if __name__ == "__main__":
         ("backend='ddp', accumulate=2", {"accumulate": 8}, "backend='ddp', accumulate=8"),
         ('backend="ddp"', {"precision": "bf16"}, 'backend="ddp", precision="bf16"'),
         ("accumulate=4", {"accumulate": 1}, "accumulate=1"),
+        ("zero_stage=3, backend='fsdp'", {"accumulate": 4}, "backend='fsdp', accumulate=4, zero_stage=3"),
+        (
+            "zero_stage=3,\n    backend='fsdp'",
+            {"accumulate": 4},
+            "zero_stage=3,\n    backend='fsdp',\n    accumulate=4",
+        ),
         ("zero_stage=True", {"zero_stage": 1}, "zero_stage=1"),
         ("backend=os.environ['B']", {"backend": "ddp"}, 'backend="ddp"'),
     ],
