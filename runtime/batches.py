@@ -121,17 +121,19 @@ class Batches:
         return latest
 
     def _confused(self, now: Source, other: Source) -> bool:
-        """Whether values of both sources may be in use: they take turns, as `zip(a, b)` makes them.
+        """Whether values of both sources may be in use, so that the latest record need not be the one that is meant.
 
-        So may two that were split once each before a loop, as a training and a test set are, and not used yet.
-        A source that runs inside a step of another, or after it, is told apart by the order of records.
+        They take turns, as `zip(a, b)` makes them, or were split once each, as a training and a test set before the
+        loop. A batch that a reduction used before the other came is no such case: one source runs after the other, or
+        inside one of its steps.
         """
-        if now.latest is None or other.latest is None:
+        if now.latest is None or other.latest is None or other.latest.used:
             return False
-        if now.kind == other.kind == "split" and now.made == other.made == 1 and not other.latest.used:
-            then = other.latest.serial
-            return not any(s.made > 1 and s.latest is not None and s.latest.serial > then for s in self.sources)
-        return other.previous < now.previous < other.latest.serial < now.latest.serial
+        then = other.latest.serial
+        if any(s.previous > then for s in self.sources if s.made > 1):
+            return False  # a whole loop ran since
+        once = now.kind == other.kind == "split" and now.made == other.made == 1
+        return once or other.previous < now.previous < then < now.latest.serial
 
     def _named(self, caller: str, of: Any) -> Batch:
         if isinstance(of, Batch):

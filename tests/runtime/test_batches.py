@@ -172,21 +172,26 @@ def test_splits_are_told_apart_by_their_place() -> None:
 
 def test_a_hidden_state_split_once_per_pass_is_no_second_batch() -> None:
     batches = Batches(0, 2)
-    batches.record(batches.site("hidden, train"), (4, 3))
     for _ in range(3):
-        batches.record(batches.site("data, train"), (4, 3))
-        assert batches.current("mean").total == 7
-    batches.record(batches.site("hidden, test"), (3, 2))
-    batches.record(batches.site("data, test"), (3, 2))
-    assert batches.current("mean").total == 5
+        batches.record(batches.site("hidden, train"), (4, 3))
+        for _ in range(3):
+            batches.record(batches.site("data, train"), (4, 3))
+            assert batches.current("mean").total == 7
+        batches.record(batches.site("hidden, test"), (3, 2))
+        for _ in range(2):
+            batches.record(batches.site("data, test"), (3, 2))
+            assert batches.current("mean").total == 5
 
 
 def test_an_evaluation_before_training_is_over() -> None:
     batches = Batches(0, 2)
     batches.record(batches.site("test"), (9, 9))
     assert batches.current("mean").total == 18
-    batches.record(batches.site("train"), (4, 4))
-    assert batches.current("mean").total == 8
+    for _ in range(3):
+        batches.record(batches.site("train"), (4, 4))
+        assert batches.current("mean").total == 8
+        batches.record(batches.site("test"), (9, 9))
+        assert batches.current("mean").total == 18
 
 
 def test_two_data_sets_split_once_are_ambiguous() -> None:
