@@ -127,8 +127,8 @@ def nothing(like: Tensor) -> Tensor | None:
 
 
 def void() -> bool:
-    """Whether all that this backward met so far on this rank does not count: then its gradients are zero, NaN or not."""
-    return 0 < state.extra.get("void", 0) == state.extra.get("arrived", 0)
+    """Whether all that this backward met so far on this rank does not count: its gradients are zero, NaN or not."""
+    return bool(0 < state.extra.get("void", 0) == state.extra.get("arrived", 0))
 
 
 def begin_backward() -> None:

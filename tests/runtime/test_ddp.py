@@ -53,7 +53,7 @@ def branch() -> tuple[float, list[bool]]:
     """Only rank 0's rows pass `rare`; nobody else has a gradient for it."""
     model, whole = Net().double(), copy.deepcopy(Net().double())
     torch.manual_seed(0)
-    runtime, x, y, _ = start(model)
+    runtime, x, _y, _ = start(model)
     whole.load_state_dict(model.state_dict())
     worst = 0.0
     for _ in range(3):  # the first run learns, the next ones send early
@@ -81,7 +81,7 @@ def deep() -> dict[str, Any]:
 
     with mock.patch.multiple(buckets, FIRST=4000, REST=8000):
         model = nn.Sequential(*[nn.Linear(16, 16) for _ in range(12)]).double()
-        runtime, x, y, _ = start(model)
+        runtime, x, _y, _ = start(model)
         ddp, early = reducer(), []
         x = torch.cat([x, x, x], 1)[:, :16]
         order: list[int] = []
@@ -134,7 +134,7 @@ def gan() -> dict[str, Any]:
     torch.manual_seed(0)
     generator, critic = nn.Linear(3, 6).double(), nn.Linear(6, 1).double()
     whole = copy.deepcopy((generator, critic))
-    runtime, x, y, (opt_g, opt_c) = start(generator, critic, lr=0.1)
+    runtime, x, _y, (opt_g, opt_c) = start(generator, critic, lr=0.1)
     plain = [torch.optim.SGD(m.parameters(), lr=0.1) for m in whole]
     full, _ = cases.data(7, torch.float64)
     sent: list[list[int]] = []
@@ -276,7 +276,7 @@ def test_frozen_parts_that_are_thawed(pool2: Pool) -> None:
 
 def raw_backward() -> None:
     model = Net().double()
-    runtime, x, y, _ = start(model)
+    _runtime, x, y, _ = start(model)
     F.cross_entropy(model(x), y).backward()
 
 
@@ -285,7 +285,7 @@ def reentrant_later() -> None:
     from torch.utils.checkpoint import checkpoint
 
     model = nn.Linear(6, 6).double()
-    runtime, x, y, _ = start(model)
+    runtime, x, _y, _ = start(model)
     x = x.clone().requires_grad_()
     for nested in (False, False, True):
         out = checkpoint(model, model(x), use_reentrant=True) if nested else model(model(x))
@@ -326,7 +326,7 @@ def many_units() -> float:
     """More modules than bits in one word of the exchange."""
     models = [nn.Linear(6, 1).double() for _ in range(70)]
     whole = copy.deepcopy(models)
-    runtime, x, y, _ = start(*models)
+    runtime, x, _y, _ = start(*models)
     full, _ = cases.data(7, torch.float64)
     for k in (0, 69, 61):
         runtime.backward(runtime.mean(models[k](x).pow(2).mean()))

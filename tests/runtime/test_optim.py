@@ -154,16 +154,17 @@ def test_mistakes_say_what_to_write(alone: None) -> None:
 
     with pytest.raises(DistifyError, match="itself"):
         block(1)
-    with runtime.accumulate() as window:
-        with pytest.raises(DistifyError, match=r"if window\.ends"):
+    for last in (False, True):
+        with runtime.accumulate() as window:
+            runtime.backward(model(torch.ones(1, 6)).sum())
+            assert window.ends == last
+            if not last:
+                with pytest.raises(DistifyError, match=r"if window\.ends"):
+                    runtime.step(optimizer)
+                continue
+            with pytest.raises(DistifyError, match="bf16"):
+                runtime.step(optimizer, closure=lambda: None)
             runtime.step(optimizer)
-        runtime.backward(model(torch.ones(1, 6)).sum())
-    with runtime.accumulate() as window:
-        assert window.ends
-        runtime.backward(model(torch.ones(1, 6)).sum())
-        with pytest.raises(DistifyError, match="bf16"):
-            runtime.step(optimizer, closure=lambda: None)
-        runtime.step(optimizer)
     with pytest.raises(DistifyError, match="a float"):
         runtime.backward(1.0)
 

@@ -41,7 +41,7 @@ def test_what_is_refused(alone: None) -> None:
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     with pytest.raises(DistifyError, match=r"param_groups\[0\]\['params'\]\[0\] of shape \(8, 6\).* and 1 more"):
         r.prepare(optimizer)
-    with pytest.raises(DistifyError, match="not a StepLR.*runtime.step"):
+    with pytest.raises(DistifyError, match=r"not a StepLR.*runtime\.step"):
         r.prepare(model, torch.optim.lr_scheduler.StepLR(optimizer, 1))
     with pytest.raises(DistifyError, match="Net was prepared before"):
         r.prepare(model, model)

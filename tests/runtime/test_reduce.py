@@ -68,7 +68,7 @@ def test_values_are_those_of_the_whole_batch_on_every_rank(n: int, pool3: Pool) 
 
 def exact_sums() -> Any:
     """Large whole numbers keep every digit; float32 sums are added up in double precision."""
-    runtime, x = start()
+    runtime, _x = start()
     whole = runtime.sum(2**60 + runtime.rank())
     third = runtime.sum(torch.tensor(1 / 3, dtype=torch.float32))
     half = runtime.mean(torch.tensor(1.5, dtype=torch.bfloat16))
@@ -87,7 +87,7 @@ def test_whole_numbers_are_exact_and_types_are_kept(pool2: Pool) -> None:
 
 
 def not_numbers() -> Any:
-    runtime, x = start()
+    runtime, _x = start()
     mine = torch.tensor(math.nan if runtime.rank() == 1 else 3.0)
     return [f(mine).item() for f in (runtime.mean, runtime.sum, runtime.max, runtime.min)]
 
@@ -145,7 +145,7 @@ def wrong_shape() -> None:
 
 
 def wrong_rows() -> None:
-    runtime, x = start()
+    runtime, _x = start()
     runtime.gather(torch.ones(2, 3 + runtime.rank()))
 
 
@@ -155,7 +155,7 @@ def scalar_gather() -> None:
 
 
 def wrong_kind() -> None:
-    runtime, x = start()
+    runtime, _x = start()
     runtime.sum([1, 2])
 
 
@@ -238,5 +238,5 @@ def test_before_init_the_error_says_what_to_do() -> None:
     from distify.runtime.state import NotInitialized
 
     for call in (runtime.mean, runtime.sum, runtime.max, runtime.min, runtime.gather, runtime.backward):
-        with pytest.raises(NotInitialized, match="runtime.init"):
+        with pytest.raises(NotInitialized, match=r"runtime\.init"):
             call(torch.ones(()))
