@@ -121,6 +121,8 @@ class _Normalize(torch.autograd.Function):
         x, weight, bias, mean, scale, total = ctx.saved_tensors
         if torch.is_grad_enabled():
             return (*_twice(x, weight, bias, grad, total, ctx.eps, ctx.filler), None, None)
+        if x.is_cuda and not ctx.filler:
+            return (*_fused(x, weight, bias, grad, mean, scale, total), None, None)
         wide = mean.dtype
         dims, shape = _dims(x), _shape(x)
         grad, normal = grad.to(wide), (x.to(wide) - mean.view(shape)) * scale.view(shape)
@@ -134,6 +136,28 @@ class _Normalize(torch.autograd.Function):
             d_x = torch.where(grad.any(), d_x, grad)
         factor = scale if weight is None else scale * weight.to(wide)
         return (d_x * factor.view(shape)).to(x.dtype), d_weight, d_bias, None, None
+
+
+def _fused(
+    x: Tensor, weight: Tensor | None, bias: Tensor | None, grad: Tensor, mean: Tensor, scale: Tensor, total: Tensor
+) -> tuple[Tensor | None, ...]:
+    """The gradients by the two kernels of torch's own SyncBatchNorm."""
+    layout = torch.channels_last if x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last) else None
+    layout = layout or (torch.channels_last_3d if x.dim() == 5 and _is_channels_last_3d(x) else torch.contiguous_format)
+    x, grad = x.contiguous(memory_format=layout), grad.to(x.dtype).contiguous(memory_format=layout)
+    sums, centred, d_weight, d_bias = torch.batch_norm_backward_reduce(
+        grad, x, mean, scale, weight, True, weight is not None, bias is not None
+    )
+    both = torch.cat([sums, centred])
+    all_reduce(both)
+    sums, centred = both[: mean.numel()], both[mean.numel() :]
+    count = total.to(torch.int32).reshape(1)
+    d_x = torch.batch_norm_backward_elemt(grad, x, mean, scale, weight, sums, centred, count)
+    return d_x, d_weight if weight is not None else None, d_bias if bias is not None else None
+
+
+def _is_channels_last_3d(x: Tensor) -> bool:
+    return x.is_contiguous(memory_format=torch.channels_last_3d)
 
 
 def _twice(
