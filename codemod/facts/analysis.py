@@ -7,6 +7,7 @@ optimizer and which batches reach them; the second starts afresh with that knowl
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..findings import finding
@@ -45,7 +46,7 @@ def analyse(source: str, path: str) -> Facts:
     if not _may_train(facts):
         return facts
     ip = _best(tree, source, parents, names)
-    facts.value = lambda node: ip.sites.values.get(node, EMPTY)
+    facts.value = lambda node: _with_roles(ip, ip.sites.values.get(node, EMPTY))
     facts.is_training = bool(ip.made.backwards and ip.made.optimizers)
     if not facts.is_training:
         facts.findings = _unseen_optimizer(facts, ip)
@@ -68,6 +69,13 @@ def _unseen_optimizer(facts: Facts, ip: Interpreter) -> list[Finding]:
     message = "What this backward trains is not known: no optimizer is built in this file."
     hint = "build the optimizer in this file, with torch.optim, from the parameters of its model"
     return [finding("DST202", min(ip.made.backwards, key=position), message, hint)]
+
+
+def _with_roles(ip: Interpreter, value: Value) -> Value:
+    """A value with the roles that its objects were found to have by their use."""
+    return (
+        replace(value, roles=value.roles.union(*(ip.heap[cell].roles for cell in value.objs))) if value.objs else value
+    )
 
 
 def _calls(tree: ast.Module, names: Names) -> dict[str, list[ast.Call]]:

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ._settle import Training
 from ._source import FUNCTIONS, ancestors, function_of, is_runtime_call, position, runtime_calls
 
 if TYPE_CHECKING:
@@ -21,10 +22,15 @@ def before_start(facts: Facts, node: ast.AST) -> bool:
     entry: ast.AST | None = inits[0] if inits else facts.entry_statement
     if entry is None:
         return False
-    function = function_of(facts, node)
-    if function is function_of(facts, entry):
+    function, start = function_of(facts, node), function_of(facts, entry)
+    if function is start:
         return position(node) < position(entry)
-    return isinstance(function, ast.Module)
+    if not isinstance(function, ast.Module):
+        return False
+    name = getattr(start, "name", None)
+    entered = [item for item in ast.walk(facts.tree) if isinstance(item, ast.Name) and item.id == name]
+    outside = [item for item in entered if isinstance(function_of(facts, item), ast.Module)]
+    return not outside or position(node) < position(outside[0])
 
 
 def conditions(facts: Facts, node: ast.AST) -> Iterator[ast.If | ast.While | ast.IfExp]:
@@ -62,3 +68,26 @@ def on_main_only(facts: Facts, node: ast.AST) -> bool:
 def depends_on_files(facts: Facts, node: ast.AST) -> bool:
     """Whether a condition on the file system decides over a node."""
     return any(asks_for_files(facts, item.test) for item in conditions(facts, node))
+
+
+def shared_condition(facts: Facts, node: ast.AST) -> ast.If | None:
+    """The outermost `if` on the file system around a node, if all processes can take it one after the other.
+
+    `if not os.path.exists(path):` with what makes the file, and what reads it otherwise, is such an `if`: the main
+    process goes first and makes it, the others find it complete.
+    """
+    found = [item for item in conditions(facts, node) if isinstance(item, ast.If) and asks_for_files(facts, item.test)]
+    if (
+        not found
+        or is_alternative(facts, found[-1])
+        or Training(facts).runs(found[-1])
+        or before_start(facts, found[-1])
+    ):
+        return None
+    return found[-1]
+
+
+def is_alternative(facts: Facts, statement: ast.If) -> bool:
+    """Whether an `if` is the `elif` of another."""
+    parent = facts.parents[statement]
+    return isinstance(parent, ast.If) and len(parent.orelse) == 1 and parent.orelse[0] is statement

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
 from ..findings import Finding, finding
-from ._source import FUNCTIONS, LOOPS, Run, ancestors, contains, dotted, index_in, position, statements_around
+from ._source import FUNCTIONS, LOOPS, Run, ancestors, contains, dotted, position, statements_around
 
 if TYPE_CHECKING:
     from ..facts.model import Facts, Step
@@ -90,12 +90,22 @@ def counts_steps(facts: Facts, name: str) -> bool:
     return decides
 
 
+def with_neighbours(run: Run, counted: list[ast.stmt]) -> Run:
+    """The run with the counters that stand right before or after it."""
+    first, last = run.first, run.last
+    marks = {id(item) for item in counted}
+    while first > 0 and id(run.block[first - 1]) in marks:
+        first -= 1
+    while last + 1 < len(run.block) and id(run.block[last + 1]) in marks:
+        last += 1
+    return Run(run.block, first, last)
+
+
 def tests_of(facts: Facts, counted: list[ast.stmt], run: Run) -> list[ast.stmt]:
     """Statements after a window that are conditional on a count: between two steps they would run again and again."""
     names = {dotted(item.target) for item in counted if isinstance(item, ast.AugAssign)}
-    end = max([run.last, *(index_in(run.block, item) for item in counted)], default=run.last)
     return [
         item
-        for item in run.block[end + 1 :]
-        if isinstance(item, ast.If) and any(dotted(node) in names for node in ast.walk(item.test) if names)
+        for item in run.block[run.last + 1 :]
+        if isinstance(item, ast.If) and any(dotted(node) in names for node in ast.walk(item.test))
     ]

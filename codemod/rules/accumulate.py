@@ -25,9 +25,9 @@ from typing import TYPE_CHECKING
 from ..edits import Dedent, Enclose, Span
 from ..findings import finding
 from . import Outcome, rule
+from ._order import is_alternative
 from ._schedulers import per_step_schedulers
 from ._source import (
-    Run,
     dotted,
     free_name,
     function_of,
@@ -38,7 +38,7 @@ from ._source import (
     setting,
     smallest_run,
 )
-from ._windows import Edge, counters, edges, lifted, obstacle, tests_of
+from ._windows import Edge, counters, edges, lifted, obstacle, tests_of, with_neighbours
 
 if TYPE_CHECKING:
     from ..facts.model import Facts, Step
@@ -76,23 +76,27 @@ def windowed(facts: Facts, step: Step) -> Iterator[Outcome]:
         yield finding("DST205", step.backwards[0])
         return
     counted = counters(facts, step, run)
-    places = [index_in(run.block, item) for item in counted if block is None]
-    run = Run(run.block, min([run.first, *places]), max([run.last, *places]))
+    if block is None:
+        run = with_neighbours(run, counted)
     window = name_of(block) if block is not None else free_name(facts, "window", "accumulation")
     if block is None:
         params = {"runtime": facts.runtime_name, "window": window}
         first, last = Span.of(run.block[run.first]), Span.of(run.block[run.last])
         yield Enclose(first, last, "accumulate", params, kind="accumulate")
     marks: dict[int, tuple[ast.stmt, Edge]] = {}
-    for call, edge in edges(step, schedulers):
+    for call, place in edges(step, schedulers):
         statement = lifted(facts, call, [*forwards, *step.backwards], run)
-        marks[id(statement)] = statement, edge
+        marks[id(statement)] = statement, place
     first_use = position(min([*forwards, *step.backwards], key=position))
+    after: list[tuple[ast.stmt, Edge]] = [(test, "ends") for test in tests_of(facts, counted, run)]
     for counter in counted:
-        marks[id(counter)] = counter, "starts" if position(counter) < first_use else "ends"
+        edge: Edge = "starts" if position(counter) < first_use else "ends"
+        if run.first <= index_in(run.block, counter) <= run.last:
+            marks[id(counter)] = counter, edge
+        else:
+            after.append((counter, edge))
         yield finding("DST207", counter)
     yield from conditions(facts, list(marks.values()), window)
-    after: list[tuple[ast.stmt, Edge]] = [(test, "ends") for test in tests_of(facts, counted, run)]
     yield from conditions(facts, after, window)
 
 
@@ -159,12 +163,6 @@ def removed(facts: Facts) -> Iterator[Outcome]:
         nodes = list(ast.walk(function_of(facts, blocks[0])))
         tests = [node for node in nodes if isinstance(node, ast.If) and reads_window(node.test, window)]
         uses = [node for node in nodes if isinstance(node, ast.Name) and node.id == window]
-        plain = [node for node in tests if not node.orelse and not is_elif(facts, node)]
+        plain = [node for node in tests if not node.orelse and not is_alternative(facts, node)]
         if len(uses) == len(plain) + len(blocks):
             yield from (Dedent(Span.of(node), kind="accumulate") for node in [*blocks, *plain])
-
-
-def is_elif(facts: Facts, node: ast.If) -> bool:
-    """Whether an `if` is the `elif` of another."""
-    parent = facts.parents[node]
-    return isinstance(parent, ast.If) and len(parent.orelse) == 1 and parent.orelse[0] is node

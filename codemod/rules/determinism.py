@@ -56,8 +56,18 @@ def determinism(facts: Facts, options: Options) -> Iterator[Outcome]:
     for call in calls(facts, *UNIQUE):
         yield finding("DST803", call)
     for call in calls(facts, *CLOCK):
-        if isinstance(facts.parents[call], ast.FormattedValue) or names_something(facts, call):
+        if not is_shown(facts, call) and (
+            isinstance(facts.parents[call], ast.FormattedValue) or names_something(facts, call)
+        ):
             yield finding("DST803", call)
+
+
+def is_shown(facts: Facts, call: ast.Call) -> bool:
+    """Whether a statement only prints or logs what it makes of a time."""
+    statement = facts.statement(call)
+    value = statement.value if isinstance(statement, ast.Expr) else None
+    name = facts.names.qualified(value.func) or "" if isinstance(value, ast.Call) else ""
+    return name == "builtins.print" or name.startswith("logging.")
 
 
 def is_none(node: ast.expr | None) -> bool:

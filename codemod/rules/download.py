@@ -6,7 +6,7 @@
 
 All processes at once would corrupt the files of each other (pytorch/tutorials#3065, vllm-project/llm-compressor#3030).
 Neighbouring statements share a block. A condition on the file system goes into the block with what it decides, so that
-all processes enter it.
+all processes enter it, one after the other; also where the script makes a missing file by itself, or removes one.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from ..edits import Enclose, Span
 from ..facts.values import Role
 from ..findings import finding
 from . import Outcome, rule
-from ._order import asks_for_files, before_start, conditions, on_main_only
+from ._order import before_start, on_main_only, shared_condition
 from ._settle import Training
 from ._source import RUNTIME, enclosing_with, has_role, index_in, keyword_value, position
+from ._writers import openers, writers
 
 if TYPE_CHECKING:
     from ..facts.model import Facts
@@ -63,11 +64,15 @@ def download(facts: Facts, options: Options) -> Iterator[Outcome]:
         for call in group:
             if not fetches(facts, call, name) or is_settled(facts, call):
                 continue
-            statement = outer(facts, call)
+            statement = shared_condition(facts, call) or facts.statement(call)
             if is_simple(statement) and not training.runs(statement) and not before_start(facts, statement):
                 found[id(statement)] = statement
             else:
                 yield finding("DST131", call)
+    for call in [*openers(facts), *writers(facts)]:
+        condition = shared_condition(facts, call)
+        if condition is not None and not is_settled(facts, call):
+            found[id(condition)] = condition
     for first, last in neighbours(facts, sorted(found.values(), key=position)):
         params = {"runtime": facts.runtime_name}
         yield Enclose(Span.of(first), Span.of(last), "main_first", params, kind="download", code="DST112")
@@ -98,15 +103,6 @@ def is_on(node: ast.expr | None) -> bool:
 def is_settled(facts: Facts, call: ast.Call) -> bool:
     """Whether a call is guarded already."""
     return enclosing_with(facts, call, f"{RUNTIME}.main_first") is not None or on_main_only(facts, call)
-
-
-def outer(facts: Facts, call: ast.Call) -> ast.stmt:
-    """The statement to guard: the outermost condition on the file system around a call, else its own statement."""
-    found = facts.statement(call)
-    for item in conditions(facts, call):
-        if isinstance(item, ast.If) and asks_for_files(facts, item.test):
-            found = item
-    return found
 
 
 def is_simple(statement: ast.stmt) -> bool:

@@ -23,22 +23,20 @@ from ..edits import AddImport, Enclose, Span, Wrap
 from ..findings import finding
 from . import Outcome, rule
 from ._apart import stands_apart
-from ._order import before_start, on_main_only
-from ._source import argument, calls, is_runtime_call
+from ._order import before_start, on_main_only, shared_condition
+from ._source import argument, is_runtime_call
+from ._writers import openers
 
 if TYPE_CHECKING:
     from ..facts.model import Facts
     from ..options import Options
 
 
-OPENERS = ("builtins.open", "io.open", "codecs.open", "gzip.open", "bz2.open", "lzma.open")
-
-
 @rule("handles")
 def handles(facts: Facts, options: Options) -> Iterator[Outcome]:
     """`open(…, "w")` and its like."""
-    for call in calls(facts, *OPENERS):
-        if opens_for_writing(call) and not is_settled(facts, call):
+    for call in openers(facts):
+        if not is_settled(facts, call) and shared_condition(facts, call) is None:
             yield from opened(facts, call)
 
 
@@ -47,13 +45,6 @@ def is_settled(facts: Facts, call: ast.Call) -> bool:
     name = argument(call, 0, "file")
     own = name is None or any(is_runtime_call(facts, node, "is_main", "rank") for node in ast.walk(name))
     return own or on_main_only(facts, call)
-
-
-def opens_for_writing(call: ast.Call) -> bool:
-    """Whether the mode creates a file or appends to one."""
-    mode = argument(call, 1, "mode")
-    text = mode.value if isinstance(mode, ast.Constant) else None
-    return isinstance(text, str) and ("w" in text or "a" in text)
 
 
 def opened(facts: Facts, call: ast.Call) -> Iterator[Outcome]:

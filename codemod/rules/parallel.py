@@ -19,6 +19,7 @@ from ..edits import Delete, Ref, Replace, Span
 from ..facts.values import Role
 from ..findings import finding
 from . import Outcome, rule
+from ._order import is_alternative
 from ._source import ancestors, argument, calls, has_role
 
 if TYPE_CHECKING:
@@ -58,18 +59,12 @@ def unwrapped(facts: Facts, call: ast.Call) -> Iterator[Outcome]:
 def whole_branch(facts: Facts, statement: ast.stmt) -> ast.stmt:
     """The `if` around a statement that is all it has, where its condition does nothing else."""
     parent = facts.parents[statement]
-    if not isinstance(parent, ast.If) or len(parent.body) != 1 or parent.orelse or is_branch_of_if(facts, parent):
+    if not isinstance(parent, ast.If) or len(parent.body) != 1 or parent.orelse or is_alternative(facts, parent):
         return statement
     calls_made = [node for node in ast.walk(parent.test) if isinstance(node, ast.Call)]
     names = [facts.names.qualified(node.func) or "" for node in calls_made]
     harmless = all(name.startswith("torch.cuda.") or name == "builtins.len" for name in names)
     return parent if harmless else statement
-
-
-def is_branch_of_if(facts: Facts, statement: ast.If) -> bool:
-    """Whether an `if` is the `elif` of another."""
-    parent = facts.parents[statement]
-    return isinstance(parent, ast.If) and parent.orelse == [statement]
 
 
 def without_module(facts: Facts) -> Iterator[Outcome]:

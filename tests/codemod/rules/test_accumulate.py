@@ -163,6 +163,62 @@ for x, y in loader:
             break
 """,
     ),
+    "a counter further down": (
+        """
+for x, y in loader:
+    loss = criterion(model(x), y)
+    loss.backward()
+    optimizer.step()
+    total += loss.item()
+    if count % 10 == 0:
+        print(count, total)
+    print("next")
+    count += 1
+    if count >= limit:
+        break
+""",
+        """
+for x, y in loader:
+    with runtime.accumulate() as window:
+        loss = criterion(model(x), y)
+        loss.backward()
+        if window.ends:
+            optimizer.step()
+    total += loss.item()
+    if window.ends:
+        if count % 10 == 0:
+            print(count, total)
+    print("next")
+    if window.ends:
+        count += 1
+        if count >= limit:
+            break
+""",
+    ),
+    "a counter before the step": (
+        """
+for x, y in loader:
+    count += 1
+    loss = criterion(model(x), y)
+    loss.backward()
+    optimizer.step()
+    if count >= limit:
+        break
+""",
+        """
+for x, y in loader:
+    with runtime.accumulate() as window:
+        if window.starts:
+            count += 1
+        loss = criterion(model(x), y)
+        loss.backward()
+        if window.ends:
+            optimizer.step()
+    if window.ends:
+        if count >= limit:
+            break
+""",
+    ),
     "a counter of batches stays": (
         """
 for x, y in loader:
@@ -277,7 +333,7 @@ for i, (x, y) in enumerate(loader):
 """,
     ),
 }
-COUNTED = ("a counter of steps, and what it decides",)
+COUNTED = ("a counter of steps, and what it decides", "a counter further down", "a counter before the step")
 
 
 @pytest.mark.parametrize("case", REWRITES)

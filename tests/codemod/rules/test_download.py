@@ -43,6 +43,16 @@ REWRITES = {
         'with runtime.main_first():\n    if not os.path.exists("a.zip"):\n        print("fetching")\n'
         '        urlretrieve("https://x", "a.zip")',
     ),
+    "made where it is missing": (
+        'if not os.path.exists("a.txt"):\n    with open("a.txt", "w") as f:\n        f.write("x")\n'
+        'else:\n    with open("a.txt") as f:\n        text = f.read()',
+        'with runtime.main_first():\n    if not os.path.exists("a.txt"):\n        with open("a.txt", "w") as f:\n'
+        '            f.write("x")\n    else:\n        with open("a.txt") as f:\n            text = f.read()',
+    ),
+    "removed where it is there": (
+        'if os.path.exists("a.txt"):\n    os.remove("a.txt")',
+        'with runtime.main_first():\n    if os.path.exists("a.txt"):\n        os.remove("a.txt")',
+    ),
     "weights": (
         "body = models.resnet18(pretrained=True)",
         "with runtime.main_first():\n    body = models.resnet18(pretrained=True)",
@@ -88,6 +98,8 @@ class Body:
 body = Body.from_pretrained("a")
 """,
     "transforms": "t = transforms.Compose([transforms.ToTensor()])",
+    "read where it is there": 'if os.path.exists("a"):\n    text = open("a").read()',
+    "a folder": 'if not os.path.exists("a"):\n    os.makedirs("a")',
     "tables that are there": "from sklearn.datasets import load_iris\nx = load_iris()",
 }
 

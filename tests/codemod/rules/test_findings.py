@@ -36,18 +36,23 @@ SAME = [
     "start = time.time()",
     "spent = time.time() - 3",
     "print(time.time() - 3)",
+    'print(f"took {time.time() - 3:.1f} s")',
+    'print("now " + time.strftime("%H:%M"))',
+    'logging.info(f"{time.time()}")',
     "text = str(3)",
 ]
 
 
 @pytest.mark.parametrize("line", DIFFERENT)
 def test_what_differs_by_process(line: str) -> None:
-    check_noop("determinism", f"import datetime, random, time, uuid\nimport numpy as np\n{line}", DIFFERENT[line])
+    check_noop(
+        "determinism", f"import datetime, logging, random, time, uuid\nimport numpy as np\n{line}", DIFFERENT[line]
+    )
 
 
 @pytest.mark.parametrize("line", SAME)
 def test_what_is_the_same(line: str) -> None:
-    check_noop("determinism", f"import datetime, random, time, uuid\nimport numpy as np\n{line}")
+    check_noop("determinism", f"import datetime, logging, random, time, uuid\nimport numpy as np\n{line}")
 
 
 LBFGS = """

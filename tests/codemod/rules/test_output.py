@@ -17,6 +17,8 @@ from torchvision.utils import save_image
 from torchvision import utils as vutils
 """
 
+INNER = "".join(f"    {line}\n" for line in TRAINING.splitlines())
+
 REWRITES = {
     "array": ('np.save("a.npy", [1])', 'runtime.on_main(np.save, "a.npy", [1])'),
     "figure": ('plt.savefig("a.png", dpi=100)', 'runtime.on_main(plt.savefig, "a.png", dpi=100)'),
@@ -46,9 +48,13 @@ REWRITES = {
         'if len(data) > 3:\n    plt.savefig("a.png")',
         'if len(data) > 3:\n    runtime.on_main(plt.savefig, "a.png")',
     ),
-    "in a condition on files": (
-        'if os.path.exists("a"):\n    os.remove("a")',
-        'if os.path.exists("a"):\n    if runtime.is_main():\n        os.remove("a")',
+    "in a loop on files": (
+        'while os.path.exists("a"):\n    os.remove("a")',
+        'while os.path.exists("a"):\n    if runtime.is_main():\n        os.remove("a")',
+    ),
+    "beside training in a condition on files": (
+        f'if os.path.exists("a"):\n    os.remove("a")\n{INNER}',
+        f'if os.path.exists("a"):\n    if runtime.is_main():\n        os.remove("a")\n{INNER}',
     ),
     "over several lines": (
         'np.savetxt(\n    "a.txt",\n    [1],  # numbers\n)',
@@ -57,6 +63,7 @@ REWRITES = {
 }
 
 NOOPS = {
+    "in a condition on files, which all take in turn": 'if os.path.exists("a"):\n    os.remove("a")',
     "reading": 'np.load("a.npy")\nplt.imread("a.png")\npd.read_csv("a.csv")',
     "drawing": "plt.plot([1])\nplt.title('a')\nplt.close()",
     "converted": 'runtime.on_main(plt.savefig, "a.png")',
@@ -95,6 +102,13 @@ def test_results_that_are_used(text: str) -> None:
 def test_methods_need_their_library() -> None:
     text = "class Table:\n    def to_csv(self, name):\n        return name\n\n\nTable().to_csv('a')"
     check_noop("output", text)
+
+
+def test_after_the_main_function() -> None:
+    inner = "    runtime.init()\n" + INNER
+    text = HEAD.replace("runtime.init()\n", "") + IMPORTS + "def main():\n" + inner + "\n\nmain()\n{call}\n"
+    before, after = text.format(call='plt.savefig("a")'), text.format(call='runtime.on_main(plt.savefig, "a")')
+    check_rewritten("output", before, after, whole=True)
 
 
 def test_before_the_start() -> None:
