@@ -1,0 +1,251 @@
+"""Parameters, gradients and optimizer state cut into parts, one per rank: FSDP2's `fully_shard`, in place.
+
+Source: Zhao et al., "PyTorch FSDP: Experiences on Scaling Fully Sharded Data Parallel" (2023); torch's fully_shard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.tensor import DTensor
+from torch.optim import Optimizer
+
+from ..batchnorm import share_statistics
+from ..collectives import begin_backward
+from ..state import DistifyError, state
+from .base import group_parameters
+from .buckets import sparse_parameters
+from .elementwise import refusal, state_like
+from .fsdp_build import check, cut
+from .fsdp_entry import open_entries
+from .fsdp_tree import Tree
+from .gathered import Pending, gathered
+from .inner import inner_grad
+from .local_step import LocalStep
+from .managed import Names, clears_all, copies_whole, keep_class, roots
+from .parts import Part, PartedGradients
+from .replicas import Replicas
+from .sharded import ShardedParameter, local, replace, shard_like, whole
+from .whole_state import gather_all, load_module, load_optimizer, module_state, optimizer_state
+
+
+class FSDP(PartedGradients):
+    """FSDP2 behind the protocol.
+
+    Attributes:
+        trees: prepared models.
+        shards: FSDP's record of each sharded parameter.
+        replicas: parameters that stay whole on each rank; their gradients are averaged as ddp does.
+        pending: gradients of parameters that were gathered outside of a forward.
+    """
+
+    name = "fsdp"
+
+    def __init__(self) -> None:
+        self.trees: list[Tree] = []
+        self.shards: dict[Tensor, Any] = {}
+        self.replicas = Replicas()
+        self.pending = Pending()
+        self.steps: dict[Optimizer, LocalStep] = {}
+        self._mesh: DeviceMesh | None = None
+
+    @property
+    def mesh(self) -> DeviceMesh:
+        """All ranks, in one dimension."""
+        if self._mesh is None:
+            assert state.device is not None
+            self._mesh = init_device_mesh(state.device.type, (state.world_size,))
+        return self._mesh
+
+    def prepare(self, modules: Sequence[nn.Module], optimizers: Sequence[Optimizer]) -> None:
+        """Cut the modules into parts; point the optimizers at the parts, with the parts of their state.
+
+        Raises:
+            DistifyError: an optimizer can't work on parts, or a model can't be cut.
+        """
+        for optimizer in optimizers:
+            reason = refusal(optimizer, self.name)
+            if reason is not None:
+                raise DistifyError(f"runtime.prepare() with backend 'fsdp': {reason}")
+        names, moved = Names(modules), dict[Tensor, Tensor]()
+        for module in roots(modules):
+            if any(p.requires_grad for p in module.parameters()):
+                moved.update(self._shard(module))
+        for optimizer in optimizers:
+            self._point(optimizer, moved)
+        for old in moved:
+            replace(old, names.of(old))
+
+    def _shard(self, root: nn.Module) -> dict[Tensor, Tensor]:
+        """Cut one module; returns the new parameters by the old ones."""
+        before = dict(root.named_parameters())
+        check(before)
+        if type(root).forward is nn.Module.forward and "forward" not in vars(root):  # used without a forward
+            self.replicas.add(before.values(), sparse_parameters(root))
+            return {}
+        assert state.precision is not None
+        units, kept = cut(root, self.mesh, state.precision.dtype)
+        tree = Tree(units[-1], units)
+        open_entries(tree)
+        copies_whole(root, self)
+        clears_all(root, lambda: list(root.parameters()), self)
+        for unit in units:
+            keep_class(unit)  # type: ignore[arg-type]
+        self.trees.append(tree)
+        for shard in tree.shards:
+            shard.sharded_param.__class__ = ShardedParameter
+            self.shards[shard.sharded_param] = shard
+        self.replicas.add(kept, sparse_parameters(root))
+        after = dict(root.named_parameters())
+        return {old: after[name] for name, old in before.items() if after[name] is not old}
+
+    def _point(self, optimizer: Optimizer, moved: dict[Tensor, Tensor]) -> None:
+        """Put the parts in the place of the whole parameters, in the optimizer's groups and state."""
+        for group in optimizer.param_groups:
+            group["params"] = [moved.get(p, p) for p in group["params"]]
+        held = list(optimizer.state.items())
+        optimizer.state.clear()
+        for p, found in held:
+            new = moved.get(p, p)
+            if isinstance(new, DTensor):
+                found = {k: shard_like(v, new) if state_like(v, new.shape) else v for k, v in found.items()}
+            optimizer.state[new] = found
+        owned = {p for tree in self.trees for p in tree.root.parameters()}  # type: ignore[attr-defined]
+        self.replicas.add([p for p in group_parameters(optimizer) if p not in owned and not isinstance(p, DTensor)])
+        self.steps[optimizer] = LocalStep(optimizer)
+        clears_all(optimizer, lambda: group_parameters(optimizer), self)
+
+    def backward(self, loss: Tensor, *, sync: bool, **options: Any) -> None:
+        """Accumulate gradients; reduce them to the parts if `sync`."""
+        if options.get("create_graph"):
+            raise DistifyError(
+                "runtime.backward(create_graph=True) can't be differentiated again under fsdp, where gradients are "
+                "reduced to parts. Write runtime.grad(outputs, inputs, create_graph=True), or use backend='ddp'."
+            )
+        inputs = options.pop("inputs", None)
+        wanted = None if inputs is None else [inputs] if isinstance(inputs, Tensor) else list(inputs)
+        for tree in self.trees:
+            tree.reduces(sync)
+            if tree.held:
+                tree.gather()
+        begin_backward()
+        self.replicas.begin(wanted)
+        torch.autograd.backward(loss, inputs=None if wanted is None else [self._leaf(p) for p in wanted], **options)
+        for tree in self.trees:
+            tree.release()
+            if sync and tree.pending():
+                tree.finish()
+        if sync:
+            self.pending.reduce(_add_whole)
+            self.replicas.average()
+
+    def _leaf(self, parameter: Tensor) -> Tensor:
+        """What a graph holds in the place of a sharded parameter."""
+        shard = self.shards.get(parameter)
+        found: Tensor = parameter if shard is None else getattr(shard, "_unsharded_param", parameter)
+        return found
+
+    def grad(self, outputs: Any, inputs: Any, **options: Any) -> tuple[Tensor | None, ...]:
+        """`torch.autograd.grad`; gathered parameters stay until the next backward if the gradients have a graph.
+
+        Raises:
+            DistifyError: gradients of sharded parameters are to be differentiated again.
+        """
+        wanted = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+        create = bool(options.get("create_graph"))
+        if create and any(p in self.shards for p in wanted):
+            raise DistifyError(
+                "runtime.grad(…, create_graph=True) with respect to parameters (second-order methods such as MAML) is "
+                "not supported under fsdp, where parameters lie in parts. Use backend='ddp'."
+            )
+        leaves = [self._leaf(p) for p in wanted]
+        trained = {p for p, given in zip(leaves, wanted, strict=True) if given in self.shards or given in self.replicas}
+        with self._held(create):
+            found = inner_grad(outputs, leaves, lambda x: x in trained, **options)
+        return tuple(
+            shard_like(g, p) if isinstance(g, Tensor) and isinstance(p, DTensor) else g for g, p in zip(found, wanted)
+        )
+
+    @contextmanager
+    def _held(self, create: bool) -> Any:
+        """Hold shards and reductions while an inner backward runs: it accumulates nothing, and may be run through."""
+        for tree in self.trees:
+            tree.hold()
+        try:
+            yield
+        finally:
+            for tree in self.trees:
+                tree.unhold(create)
+
+    def forget(self, parameters: Sequence[Tensor]) -> None:
+        """Drop what was accumulated for these parameters and is not in their `.grad`."""
+        for p in parameters:
+            self.pending.drop(p)
+            shard = self.shards.get(p)
+            if shard is not None:
+                shard.unsharded_accumulated_grad = None
+                if hasattr(shard, "_unsharded_param"):
+                    shard._unsharded_param.grad = None
+
+    def parts(self, parameters: Iterable[Tensor]) -> list[Part]:
+        """This rank's parts of the gradients of these parameters."""
+        found: list[Part] = []
+        for k, p in enumerate(parameters):
+            grad = p.grad
+            if grad is not None:
+                mine = grad._values() if grad.is_sparse else local(grad)
+                found.append(Part(mine, k, isinstance(grad, DTensor) or state.rank == 0))
+        return found
+
+    def step(self, optimizer: Optimizer, closure: Any = None) -> Any:
+        """Step on this rank's parts."""
+        return self.steps[optimizer].step(closure)
+
+    def full(self, parameter: Tensor) -> Tensor:
+        """The whole parameter; its gradient is averaged over ranks when the backward is over."""
+        if not isinstance(parameter, DTensor):
+            return parameter
+        return gathered(parameter, whole(parameter), self.pending)
+
+    def state_dict(self, obj: Any) -> dict[str, Any]:
+        """A snapshot in the original's form, whole, on all ranks."""
+        if isinstance(obj, nn.Module) and not any(isinstance(p, DTensor) for p in obj.parameters()):
+            share_statistics(obj)
+            return obj.state_dict()
+        if isinstance(obj, nn.Module):
+            return module_state(obj)
+        if isinstance(obj, Optimizer):
+            return optimizer_state(obj)
+        found: dict[str, Any] = gather_all(obj.state_dict())
+        return found
+
+    def load_state_dict(self, obj: Any, state: dict[str, Any], **options: Any) -> Any:
+        """Load whole tensors, or parts."""
+        if isinstance(obj, nn.Module):
+            return load_module(obj, state, **options)
+        if isinstance(obj, Optimizer):
+            return load_optimizer(obj, state)
+        return obj.load_state_dict(state, **options)
+
+    def cuts(self, item: Tensor | Optimizer) -> bool:
+        """Whether a tensor, or what an optimizer holds, lies in parts."""
+        return item in self.steps if isinstance(item, Optimizer) else isinstance(item, DTensor)
+
+    def whole(self, tensor: Tensor) -> Tensor:
+        """A new tensor with the whole values; a collective."""
+        return whole(tensor).clone()
+
+
+def _add_whole(parameter: Tensor, grad: Tensor) -> None:
+    """Add a whole gradient to that of a sharded parameter."""
+    assert isinstance(parameter, DTensor)
+    part = shard_like(grad, parameter)
+    if parameter.grad is None:
+        parameter.grad = part
+    else:
+        local(parameter.grad).add_(local(part))

@@ -1,0 +1,58 @@
+"""Cutting a model: what can be cut, and `fully_shard` on each of its groups."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+from torch.distributed.tensor import DTensor
+
+from ..state import DistifyError
+from . import fsdp_plan
+from .sharded import Replaced
+
+
+def check(parameters: Mapping[str, Tensor]) -> None:
+    """Refuse what `fully_shard` can't cut, and make contiguous what it wants so.
+
+    Raises:
+        DistifyError: a parameter belongs to another model that was cut.
+    """
+    for name, p in parameters.items():
+        if type(p) is Replaced or isinstance(p, DTensor):
+            raise DistifyError(
+                f"runtime.prepare() with backend 'fsdp': parameter {name!r} belongs to another prepared model too. "
+                "Give both to the runtime as one module that holds them, or use backend='ddp'."
+            )
+        if p.dim() and not p.is_contiguous():
+            with torch.no_grad():
+                p.data = p.data.contiguous()
+
+
+def cut(root: nn.Module, mesh: DeviceMesh, reduced: torch.dtype | None) -> tuple[list[FSDPModule], list[nn.Parameter]]:
+    """Cut a model in place.
+
+    Args:
+        root: a model whose parameters have been checked.
+        mesh: all ranks, in one dimension.
+        reduced: autocast type of the run, `None` for fp32.
+
+    Returns:
+        The modules of its groups, the root last, and the parameters that stay whole.
+    """
+    ignorable = "ignored_params" in inspect.signature(fully_shard).parameters
+    plan = fsdp_plan.plan(root, reduced is not None, ignorable, fsdp_plan.BLOCK)
+    units: list[FSDPModule] = []
+    for group in plan.groups:
+        options: dict[str, Any] = {"ignored_params": set(plan.whole)} if plan.whole else {}
+        if group.module is not root:
+            options["reshard_after_forward"] = not plan.keep
+        cast = reduced if group.cast else None
+        policy = MixedPrecisionPolicy(cast, torch.float32 if cast else None, None, False)
+        units.append(fully_shard(group.module, mesh=mesh, mp_policy=policy, **options))
+    return units, plan.whole

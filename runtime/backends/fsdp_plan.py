@@ -1,0 +1,135 @@
+"""What FSDP2 cuts into parts, and in which groups: chosen from the model's structure and the sizes of its parameters.
+
+Each repeated block that is large enough becomes a group of its own, so that its parameters are gathered while the
+block before it computes; the root takes the rest. Small models have the root only: one collective is then cheaper.
+
+In reduced precision a group is gathered in the autocast type where autocast would cast its parameters anyway: that is
+the same arithmetic for half of the traffic. Parameters that autocast leaves alone (of norms, raw ones) must stay what
+they are; small ones are kept whole on each rank, and a group in which they weigh much is gathered in full precision.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.conv import _ConvNd
+
+from .buckets import sparse_parameters
+
+BLOCK = 1_000_000  # elements from which a repeated block is gathered by itself
+KEEP = 2**31  # bytes of parameters up to which a forward's gathered parameters are kept for its backward
+SHARE = 0.1  # part of a group's elements that may be kept whole so that the rest travels in the autocast type
+CAST = (nn.Linear, _ConvNd, nn.MultiheadAttention)  # modules of torch whose parameters autocast casts
+
+
+@dataclass
+class Group:
+    """Parameters that are gathered together.
+
+    Attributes:
+        module: the block, or the root.
+        cast: whether they are gathered in the autocast type.
+    """
+
+    module: nn.Module
+    cast: bool = False
+
+
+@dataclass
+class Plan:
+    """How one model is cut.
+
+    Attributes:
+        groups: blocks first, the root last.
+        whole: parameters that stay whole on each rank.
+        keep: whether gathered blocks are kept from forward to backward.
+    """
+
+    groups: list[Group]
+    whole: list[nn.Parameter] = field(default_factory=list)
+    keep: bool = True
+
+
+def plan(root: nn.Module, reduced: bool, can_keep_whole: bool = True, block: int = BLOCK) -> Plan:
+    """Decide how to cut a model.
+
+    Args:
+        root: a model with parameters.
+        reduced: whether the run computes in bf16 or fp16 under autocast.
+        can_keep_whole: whether torch's `fully_shard` can leave parameters out.
+        block: elements from which a repeated block is a group.
+    """
+    blocks = [m for m in _blocks(root) if _numel(m.parameters()) >= block]
+    made = Plan([Group(m) for m in [*blocks, root]])
+    made.keep = sum(p.numel() * p.element_size() for p in root.parameters()) <= KEEP
+    if not can_keep_whole:
+        for group in made.groups:
+            group.cast = reduced
+        return made
+    kept = {p for p in root.parameters() if not _can_shard(p)} | _odd(root) | set(sparse_parameters(root))
+    if reduced:
+        casts = _cast_parameters(root)
+        taken: set[Tensor] = set()
+        for group in made.groups:
+            mine = [p for p in group.module.parameters() if p not in taken and p not in kept]
+            taken.update(mine)
+            others = [p for p in mine if p not in casts]
+            group.cast = bool(mine) and _numel(others) <= SHARE * _numel(mine) and _numel(others) < _numel(mine)
+            if group.cast:
+                kept.update(others)
+    made.whole = [p for p in root.parameters() if p in kept]
+    return made
+
+
+def _blocks(root: nn.Module) -> list[nn.Module]:
+    """Modules of one class that stand side by side in a list, outermost ones, that share no parameter with others."""
+    found: list[nn.Module] = []
+    for module in root.modules():
+        if not isinstance(module, (nn.ModuleList, nn.Sequential)):
+            continue
+        children = list(module.children())
+        kinds = Counter(type(child) for child in children)
+        for child in children:
+            if kinds[type(child)] > 1 and type(child).forward is not nn.Module.forward and any(child.children()):
+                found.append(child)
+    inside = {m for block in found for m in block.modules() if m is not block}
+    owners: Counter[Tensor] = Counter(p for m in root.modules() for p in m._parameters.values() if p is not None)
+    return [m for m in dict.fromkeys(found) if m not in inside and _alone(m, owners)]
+
+
+def _alone(block: nn.Module, owners: Counter[Tensor]) -> bool:
+    mine: Counter[Tensor] = Counter(p for m in block.modules() for p in m._parameters.values() if p is not None)
+    return all(owners[p] == count for p, count in mine.items())
+
+
+def _can_shard(p: Tensor) -> bool:
+    return p.dim() > 0 and p.numel() > 0 and p.is_floating_point()
+
+
+def _odd(root: nn.Module) -> set[nn.Parameter]:
+    """Trainable parameters that are not of the model's main type: a group must have one type."""
+    sizes: Counter[torch.dtype] = Counter()
+    for p in root.parameters():
+        if p.requires_grad and _can_shard(p):
+            sizes[p.dtype] += p.numel()
+    main = sizes.most_common(1)[0][0] if sizes else None
+    return {p for p in root.parameters() if p.requires_grad and p.dtype != main}
+
+
+def _cast_parameters(root: nn.Module) -> set[Tensor]:
+    """Parameters that only such modules own as autocast casts for."""
+    owned: dict[Tensor, bool] = {}
+    for module in root.modules():
+        for p in module._parameters.values():
+            if p is not None:
+                plain = isinstance(module, CAST) and type(module).forward.__module__.startswith("torch.nn.")
+                owned[p] = owned.get(p, True) and plain
+    return {p for p, cast in owned.items() if cast}
+
+
+def _numel(parameters: Iterable[Tensor]) -> int:
+    return sum(p.numel() for p in parameters)

@@ -1,0 +1,115 @@
+"""The state of a sharded model between its forwards and backwards: which parameters are gathered, and which are shown.
+
+Between a forward and its backward the gathered parameters are kept where the plan says so, but the model shows the
+shards: `model.parameters()`, `zero_grad`, `requires_grad_` and hand-written updates always meet the parameters that
+the optimizer holds.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.distributed.fsdp import FSDPModule
+
+
+class Tree:
+    """A sharded model: its groups, and what they show.
+
+    Args:
+        root: `fully_shard` has been applied to it, last.
+        units: all modules that it was applied to, the root among them.
+    """
+
+    def __init__(self, root: FSDPModule, units: list[FSDPModule]) -> None:
+        self.root = root
+        self.units = units
+        self.states = [unit._get_fsdp_state() for unit in units]
+        root._get_fsdp_state()._lazy_init()  # fixes the root: blocks may run before it
+        self.groups = [group for found in self.states for group in _groups(found)]
+        self.shards = [shard for group in self.groups for shard in group.fsdp_params]
+        self.held = False
+        self._sync = True
+
+    def refresh(self) -> None:
+        """Before an outermost entry: drop gathered parameters, which may be older than the shards."""
+        for group in self.groups:
+            if group.is_unsharded:
+                group._to_sharded()
+
+    def hide(self) -> None:
+        """After an outermost entry: show the shards again, or drop what no backward will need."""
+        if not torch.is_grad_enabled():
+            self.refresh()
+            return
+        for group in self.groups:
+            if group.is_unsharded:
+                for shard in group.fsdp_params:
+                    shard._setattr_on_modules(shard.sharded_param)
+
+    def show(self) -> None:
+        """In a backward: recomputed forwards need the gathered parameters in place."""
+        for group in self.groups:
+            if group.is_unsharded:
+                for shard in group.fsdp_params:
+                    shard._setattr_on_modules(shard._unsharded_param)
+
+    def gather(self) -> None:
+        """Gather all groups, for a backward through gradients that were computed with a graph."""
+        for unit in self.units:
+            unit.unshard()
+        self.show()
+
+    def hold(self) -> None:
+        """Before an inner backward: nothing is reduced in it, and gathered parameters stay."""
+        self.root.set_reshard_after_backward(False)
+        self.root.set_requires_gradient_sync(False)
+        self.root.set_is_last_backward(False)
+
+    def unhold(self, until_backward: bool) -> None:
+        """After it: gathered parameters stay `until_backward` if its gradients have a graph."""
+        self.root.set_reshard_after_backward(True)
+        self.root.set_requires_gradient_sync(self._sync)
+        self.root.set_is_last_backward(True)
+        self.held = self.held or (until_backward and any(group.is_unsharded for group in self.groups))
+        if self.held:
+            self.hide()
+        else:
+            self.refresh()
+
+    def release(self) -> None:
+        """After a backward that may have gone through such gradients."""
+        if self.held:
+            self.held = False
+            self.refresh()
+
+    def reduces(self, sync: bool) -> None:
+        """Whether the next backward reduces gradients."""
+        if sync != self._sync:
+            self._sync = sync
+            self.root.set_requires_gradient_sync(sync)
+        for group in self.groups:
+            if group._orig_dtype is None and any(s.sharded_param.requires_grad for s in group.fsdp_params):
+                group._init_mp_dtypes()  # all of it was frozen when the model was prepared
+
+    def idle(self) -> bool:
+        """Whether no forward and no backward of the model is running."""
+        return self.states[-1]._state_ctx.iter_forward_root is None and torch._C._current_graph_task_id() == -1
+
+    def pending(self) -> bool:
+        """Whether a backward left gradients that were not reduced: it came in past the outputs of the forward."""
+        found = (getattr(shard, "_unsharded_param", None) for shard in self.shards)
+        return any(p is not None and p.grad is not None for p in found)
+
+    def finish(self) -> None:
+        """Reduce such gradients."""
+        self.root._get_fsdp_state()._root_post_backward_final_callback()
+
+
+def _groups(found: Any) -> list[Any]:
+    """The parameter groups of an FSDP state; one before torch 2.12, a list since."""
+    many = getattr(found, "_fsdp_param_groups", None)
+    if many is not None:
+        return list(many)
+    one = found._fsdp_param_group
+    return [] if one is None else [one]

@@ -1,0 +1,38 @@
+"""What `runtime.grad` returns: gradients of an inner backward, settled over the ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..collectives import all_reduce, average
+from ..state import state
+from .ddp import replicated
+
+
+def inner_grad(
+    outputs: Any, inputs: Sequence[Tensor], trained: Callable[[Tensor], bool], **options: Any
+) -> list[Tensor | None]:
+    """`torch.autograd.grad` with the convention of the ddp backend.
+
+    Args:
+        outputs: global values, or this rank's rows.
+        inputs: parameters as the graph holds them, or slices.
+        trained: whether an input is a parameter of a prepared module: its gradient is averaged over ranks.
+        options: of `torch.autograd.grad`.
+    """
+    state.extra["reduced"] = False
+    found: list[Tensor | None] = list(torch.autograd.grad(outputs, inputs, **options))
+    reduced = state.extra.pop("reduced")
+    for k, (x, grad) in enumerate(zip(inputs, found, strict=True)):
+        if trained(x):
+            used = grad is not None
+            if options.get("allow_unused"):
+                used = bool(all_reduce(torch.tensor(float(used), device=x.device)).item())
+            found[k] = average(torch.zeros_like(x) if grad is None else grad) if used else None
+        elif reduced and grad is not None:
+            found[k] = average(grad) if replicated(x) else grad / state.world_size
+    return found

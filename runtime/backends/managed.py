@@ -1,0 +1,81 @@
+"""What a module whose parameters are cut into parts must still be: the class it was, copied whole, cleared whole."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, Protocol
+
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from ..clone import own_class, whole_copy
+from ..state import DistifyError
+
+
+class Keeper(Protocol):
+    """What a backend that cuts parameters offers here."""
+
+    name: str
+
+    def cuts(self, item: Tensor | Optimizer) -> bool: ...
+
+    def whole(self, tensor: Tensor) -> Tensor: ...
+
+    def forget(self, parameters: Sequence[Tensor]) -> None:
+        """Drop what was accumulated for these parameters and is not in their `.grad`."""
+
+
+class Names:
+    """Names of parameters for messages."""
+
+    def __init__(self, modules: Sequence[nn.Module]) -> None:
+        self.names: dict[Tensor, str] = {}
+        for module in modules:
+            for name, p in module.named_parameters():
+                self.names.setdefault(p, f"{type(module).__name__}.{name}")
+
+    def of(self, parameter: Tensor) -> str:
+        return self.names.get(parameter, "?")
+
+
+def roots(modules: Sequence[nn.Module]) -> list[nn.Module]:
+    """Modules that are part of no other one of them."""
+    inside = {id(m) for module in modules for m in module.modules() if m is not module}
+    return [m for m in dict.fromkeys(modules) if id(m) not in inside]
+
+
+def keep_class(module: nn.Module) -> None:
+    """Let a class that was put in place of the module's own carry its name: `print(model)` must not change."""
+    made, own = type(module), own_class(type(module))
+    made.__name__, made.__qualname__, made.__module__ = own.__name__, own.__qualname__, own.__module__
+
+
+def copies_whole(module: nn.Module, keeper: Keeper) -> None:
+    """`copy.deepcopy` of any part of the model returns a whole, unmanaged copy; pickling says what to write."""
+    for part in module.modules():
+        part.__dict__["__deepcopy__"] = functools.partial(_deepcopy, keeper, part)
+        part.__dict__["__reduce_ex__"] = functools.partial(_no_pickle, keeper.name)
+
+
+def _deepcopy(keeper: Keeper, module: nn.Module, memo: dict[int, Any]) -> nn.Module:
+    return whole_copy(module, keeper, memo)
+
+
+def _no_pickle(name: str, protocol: int) -> NoReturn:
+    raise DistifyError(
+        f"a model that {name} cut into parts can't be pickled: this rank holds a part of it. Write "
+        "runtime.save(model, f) in place of torch.save(model, f), or pickle runtime.clone(model); on all ranks."
+    )
+
+
+def clears_all(owner: nn.Module | Optimizer, parameters: Callable[[], Sequence[Tensor]], keeper: Keeper) -> None:
+    """Let `zero_grad` of a module or optimizer also drop what was accumulated outside of `.grad`."""
+    original = owner.zero_grad
+
+    @functools.wraps(original)
+    def zero_grad(*args: Any, **kwargs: Any) -> None:
+        keeper.forget(parameters())
+        original(*args, **kwargs)
+
+    owner.__dict__["zero_grad"] = zero_grad

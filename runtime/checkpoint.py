@@ -1,0 +1,140 @@
+"""Files and state dicts that are the original's on every backend: `save`, `load`, `state_dict`, `load_state_dict`."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from .guard import on_main
+from .state import DistifyError, require, state
+from .wholes import Wholes
+
+
+class UnsafeFile(DistifyError, pickle.UnpicklingError):
+    """A file holds more than tensors and plain containers, and `load` was not told that its source is trusted."""
+
+
+def save(obj: Any, f: Any, **options: Any) -> None:
+    """Write what the original would write, once, in place of `torch.save`; a collective.
+
+    Sharded tensors anywhere in `obj` are made whole, prepared modules are written as unmanaged ones, so that the file
+    loads in the original. A file is written beside its final place and renamed: an interrupted run leaves the old one.
+
+    Args:
+        obj: anything that `torch.save` takes: state dicts, nested or not, modules, optimizers, numbers.
+        f: a path, which rank 0 writes; or a file object, which each rank writes its own of.
+        options: of `torch.save`.
+
+    Raises:
+        NotInitialized: `init` has not run.
+        RankFailed: on the other ranks, if rank 0 could not write; it raises the error itself.
+    """
+    run = require("save")
+    whole = Wholes(run.backend).of(obj)
+    if not isinstance(f, (str, os.PathLike)):
+        torch.save(whole, f, **options)
+        return
+    on_main(_write, whole, os.fspath(f), options)
+
+
+def _write(obj: Any, path: str, options: dict[str, Any]) -> None:
+    target = os.path.realpath(path)
+    if os.path.exists(target) and not os.path.isfile(target):  # a device, or a folder: its own error
+        torch.save(obj, target, **options)
+        return
+    part = f"{target}.{os.getpid()}.part"
+    try:
+        torch.save(obj, part, **options)
+        os.replace(part, target)
+    except BaseException:
+        if os.path.exists(part):
+            os.unlink(part)
+        raise
+
+
+def load(f: Any, map_location: Any = None, **options: Any) -> Any:
+    """Read a file of `save` or `torch.save` on every rank, in place of `torch.load`.
+
+    Args:
+        f: a path or a file object.
+        map_location: as in `torch.load`; by default tensors of any GPU come to this process's own device.
+        options: of `torch.load`; `weights_only` is true unless given.
+
+    Returns:
+        What was saved.
+
+    Raises:
+        NotInitialized: `init` has not run.
+        UnsafeFile: the file holds pickled objects and `weights_only` was not given.
+    """
+    require("load")
+    if map_location is None:
+        map_location = _here
+    given = options.pop("weights_only", None)
+    try:
+        return torch.load(f, map_location=map_location, weights_only=given is None or given, **options)
+    except pickle.UnpicklingError as error:
+        if given is not None or "weights" not in str(error).lower():
+            raise
+        lines = (line.strip() for line in str(error).splitlines())
+        detail = next((line for line in lines if "nsupported" in line or "GLOBAL" in line), "not readable as such")
+        raise UnsafeFile(
+            f"runtime.load({f!r}): the file holds pickled Python objects, not only tensors and plain containers, and "
+            f"reading it could run code. If you trust where it comes from, write runtime.load({f!r}, "
+            f"weights_only=False). ({detail})"
+        ) from None
+
+
+def _here(storage: Any, place: str) -> Any:
+    """Leave CPU storages where they are, bring those of any GPU to this process's device."""
+    if place == "cpu" or state.device is None:
+        return storage
+    return storage if state.device.type == "cpu" else storage.cuda(state.device.index)
+
+
+def state_dict(obj: Any) -> dict[str, Any]:
+    """`obj.state_dict()` with the original's keys, shapes and dtypes, whole, on all ranks; a collective.
+
+    Where the backend cuts parameters into parts this is a snapshot; elsewhere its tensors are alive, as the original's.
+
+    Args:
+        obj: a module or part of one, an optimizer, a scheduler, or anything else that has `state_dict`.
+
+    Returns:
+        The state dict; optimizers' has the original's integer keys.
+
+    Raises:
+        NotInitialized: `init` has not run.
+    """
+    run = require("state_dict")
+    assert run.backend is not None
+    if isinstance(obj, (nn.Module, Optimizer)):
+        return run.backend.state_dict(obj)
+    found: dict[str, Any] = Wholes(run.backend).of(obj.state_dict())
+    return found
+
+
+def load_state_dict(obj: Any, state_dict: dict[str, Any], **options: Any) -> Any:
+    """`obj.load_state_dict(state_dict, **options)` from the original's form; a collective.
+
+    Args:
+        obj: a module or part of one, an optimizer, a scheduler, or anything else that has `load_state_dict`.
+        state_dict: what `state_dict` returned here, or the original's own.
+        options: such as `strict=False` for modules.
+
+    Returns:
+        What the object's own method returns.
+
+    Raises:
+        NotInitialized: `init` has not run.
+    """
+    run = require("load_state_dict")
+    assert run.backend is not None
+    if isinstance(obj, (nn.Module, Optimizer)):
+        return run.backend.load_state_dict(obj, state_dict, **options)
+    return obj.load_state_dict(state_dict, **options)
