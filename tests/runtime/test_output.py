@@ -137,11 +137,5 @@ def test_log_files_have_one_writer(folder: Path, ended: list[Ended]) -> None:
 
 def test_all_ranks_can_be_heard(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "talk.py").write_text("from distify import runtime\nprint('here')\n")
-    environment = {"PYTHONHASHSEED": "0", "DISTIFY_ALL_RANKS": "1"}
+    environment: dict[str, str | None] = {"PYTHONHASHSEED": "0", "DISTIFY_ALL_RANKS": "1"}
     assert [e.stdout for e in launch(["talk.py"], 2, environment, tmp_path)] == ["here\n", "here\n"]
-
-
-def test_nothing_is_silenced_without_a_launcher(tmp_path: Path) -> None:
-    (tmp_path / "talk.py").write_text("from distify import runtime\nprint('here')\n")
-    alone = {"RANK": None, "WORLD_SIZE": None}
-    assert launch(["talk.py"], 1, alone, tmp_path)[0].stdout == "here\n"
