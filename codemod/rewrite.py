@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import ast
 import os
+import sys
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from .edits import AddImport, Edit
@@ -16,6 +18,7 @@ from .options import Options
 from .source import Source, SourceError, decode
 from .suppress import filtered, ignored
 
+DEPTH = 10_000
 LEVELS = {"error": 0, "warning": 1, "note": 2}
 
 
@@ -83,9 +86,20 @@ def rewrite_source(data: bytes, path: str, options: Options) -> Result:
     """
     if b"torch" not in data:
         return Result(path, data, data)
-    with warnings.catch_warnings():  # the compiler's own warnings about the source are for its user at run time
-        warnings.simplefilter("ignore")
+    with warnings.catch_warnings(), deep_recursion():
+        warnings.simplefilter("ignore")  # the compiler's own warnings about the source are for its user at run time
         return convert_source(data, path, options)
+
+
+@contextmanager
+def deep_recursion() -> Iterator[None]:
+    """Room for long sums and `elif` chains: trees are walked recursively, a few frames for each level."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, DEPTH))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)
 
 
 def convert_source(data: bytes, path: str, options: Options) -> Result:
@@ -123,13 +137,10 @@ def make_plan(text: str, path: str, options: Options) -> Plan:
     from .facts import analyse
 
     facts = analyse(text, path)
-    if not facts.is_training:
-        _, findings = filtered([], facts.findings, ignored(text)[0])
-        return Plan([], findings, False, False)
-    edits, findings = rules.run(facts, options)
+    edits, findings = rules.run(facts, options) if facts.is_training else ([], [])
     codes, wrong = ignored(text)
-    edits, findings = filtered(edits, [*facts.findings, *findings, *wrong], codes)
-    return Plan(edits, findings, True, facts.entry_statement is not None)
+    edits, findings = filtered(edits, [*facts.findings, *findings, *(wrong if facts.is_training else [])], codes)
+    return Plan(edits, findings, facts.is_training, facts.entry_statement is not None)
 
 
 def edited(source: Source, plan: Plan, findings: list[Finding], path: str, options: Options) -> str:

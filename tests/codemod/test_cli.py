@@ -180,6 +180,13 @@ def test_a_refusal_writes_nothing_at_all(train, tmp_path):
     assert (tmp_path / "bad.py").read_text() == REFUSED
 
 
+def test_training_that_is_not_understood_is_refused(train):
+    train.write_text(TRAIN.replace("optim.SGD(model.parameters(), lr=0.1)", "make(model)"))
+    result = run("train.py")
+    assert result.exit_code == 1
+    assert " error: " in result.stderr
+
+
 def test_a_refused_standard_input_gives_nothing_back():
     result = run("-", stdin=REFUSED)
     assert (result.exit_code, result.stdout) == (1, "")

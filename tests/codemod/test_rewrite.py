@@ -163,6 +163,12 @@ def test_mistakes_of_a_rule_are_internal_errors(monkeypatch, edits, message):
     assert message in str(error.value)
 
 
+def test_long_sums_and_chains():
+    chain = "".join(f"elif a == {number}:\n    pass\n" for number in range(150))
+    source = "import torch\nx = " + " + ".join(["loss(a)"] * 400) + f"\nif a:\n    pass\n{chain}"
+    assert run(source).counts == {"reduction": 400}
+
+
 def test_an_exception_in_the_analysis_is_one_line_with_its_place(monkeypatch):
     monkeypatch.delenv("DISTIFY_DEBUG", raising=False)
 
