@@ -29,6 +29,7 @@ def prepare(*objects: nn.Module | Optimizer) -> None:
 
     Args:
         objects: modules and optimizers in any order; an optimizer stands with, or after, the modules that it updates.
+            Modules that were prepared before may stand with a further optimizer.
 
     Raises:
         NotInitialized: `init` has not run.
@@ -38,9 +39,11 @@ def prepare(*objects: nn.Module | Optimizer) -> None:
     run = require("prepare")
     assert run.backend is not None
     assert run.streams is not None
-    modules = [o for o in objects if isinstance(o, nn.Module)]
-    optimizers = [o for o in objects if isinstance(o, Optimizer)]
     known = run.extra.setdefault("prepared", [])
+    optimizers = [o for o in objects if isinstance(o, Optimizer)]
+    if optimizers:  # a further optimizer of a prepared module: name both, as at first
+        objects = tuple(o for o in objects if not any(o is module for module in known))
+    modules = [o for o in objects if isinstance(o, nn.Module)]
     _check_objects(objects, [*known, *run.optimizers])
     _check_parameters(modules)
     trained = [m for m in modules if any(p.requires_grad for p in m.parameters())]

@@ -27,6 +27,7 @@ from ._source import (
     contains,
     enclosing_with,
     function_of,
+    in_module_class,
     index_in,
     position,
     runtime_calls,
@@ -98,7 +99,7 @@ def phases(facts: Facts, step: Step) -> Iterator[tuple[list[Forward], list[ast.C
 
 def fitting(facts: Facts, forwards: list[Forward], run: Run | None) -> Iterator[Run]:
     """The run, or one for each forward where it would hold a backward, a step or a gradient."""
-    forwards = [item for item in forwards if not is_covered(facts, item.call)]
+    forwards = [item for item in forwards if not is_covered(facts, item.call) and not is_inner(facts, item.call)]
     if not forwards:
         return
     if run is not None and not contains(run.statements, apart(facts)):
@@ -110,6 +111,11 @@ def fitting(facts: Facts, forwards: list[Forward], run: Run | None) -> Iterator[
             block = facts.block(statement)
             at = index_in(block, statement)
             yield Run(block, at, at)
+
+
+def is_inner(facts: Facts, call: ast.Call) -> bool:
+    """Whether a call stands in the `forward` of a module: what surrounds that one covers it."""
+    return getattr(function_of(facts, call), "name", None) == "forward" and in_module_class(facts, call)
 
 
 def is_covered(facts: Facts, call: ast.Call) -> bool:

@@ -85,7 +85,12 @@ def is_kept(facts: Facts, call: ast.Call) -> bool:
     if not loops or not names:
         return False
     inside = {id(node) for node in ast.walk(loops[-1])}
+    plain = all(isinstance(target, ast.Name) for target in statement.targets)
+    scope = facts.names.scope(call)
     return any(
-        dotted(node) in names and isinstance(getattr(node, "ctx", None), ast.Load) and id(node) not in inside
+        dotted(node) in names
+        and isinstance(getattr(node, "ctx", None), ast.Load)
+        and id(node) not in inside
+        and (not plain or facts.names.scope(node) is scope)
         for node in ast.walk(facts.tree)
     )

@@ -6,8 +6,8 @@
 All processes compute what is written (a reduction among the arguments needs all of them: pytorch/pytorch#143536), the
 main one writes it; a failure there is raised everywhere (NVIDIA/cosmos-framework#65). Under a condition on the file
 system, where a faster process may have decided otherwise, nothing waits for the others: all take the whole condition
-in turn (see `download`), or the call is under `if runtime.is_main():`. Standard output and trackers (TensorBoard, wandb,
-MLflow, tqdm) need no edit: the runtime switches them (huggingface/pytorch-image-models#1309).
+in turn (see `download`), or the call is under `if runtime.is_main():`. Standard output and trackers (TensorBoard,
+wandb, MLflow, tqdm) need no edit: the runtime switches them (huggingface/pytorch-image-models#1309).
 """
 
 from __future__ import annotations

@@ -47,9 +47,12 @@ class Place:
 def prepare(facts: Facts, options: Options) -> Iterator[Outcome]:
     """One `runtime.prepare(models…, optimizers…)` for the optimizers of a block."""
     training = Training(facts)
+    reported = {item.span for item in facts.findings}
     for fact in facts.optimizers:
         if fact.text is None:
             yield finding("DST209", fact.call)
+        elif not fact.models and Span.of(fact.call) not in reported:
+            yield finding("DST202", fact.call)
     for place in merged(facts, training, [item for item in places(facts) if not is_prepared(facts, item)]):
         yield from prepared(facts, training, place)
 
@@ -58,7 +61,7 @@ def places(facts: Facts) -> list[Place]:
     """A place for each optimizer, after the whole `if` where its branches build the same one."""
     groups: dict[tuple[int, str], list[OptimizerFact]] = {}
     for fact in sorted(facts.optimizers, key=lambda item: position(item.call)):
-        if fact.text is not None:
+        if fact.text is not None and fact.models:
             groups.setdefault((id(function_of(facts, fact.statement)), fact.text), []).append(fact)
     found: list[Place] = []
     for (_, text), group in groups.items():

@@ -48,6 +48,9 @@ def test_what_is_refused(alone: None) -> None:
     r.prepare(model, optimizer)
     with pytest.raises(DistifyError, match="SGD was prepared before"):
         r.prepare(optimizer)
+    with pytest.raises(DistifyError, match="Net was prepared before"):
+        r.prepare(model)
+    r.prepare(model, torch.optim.SGD(model.parameters(), lr=0.2))  # a later phase of the same model
     with pytest.raises(DistifyError, match="no shape yet"):
         r.prepare(nn.LazyLinear(3))
     with pytest.raises(DistifyError, match="meta device"):

@@ -228,6 +228,19 @@ for x, y in loader:
     optimizer.step()
 """
 
+INNER = """
+class Twin(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = Net()
+
+    def forward(self, x):
+        return self.net(x)
+
+
+twin = Twin()
+"""
+
 EVALUATIONS = {
     "forward": (
         """
@@ -316,6 +329,7 @@ def test_evaluation(case: str) -> None:
         TRAIN.replace("runtime.autocast()", "torch.cuda.amp.autocast()"),
         TRAIN.replace("runtime.autocast()", "torch.no_grad(), runtime.autocast()"),
         TRAIN + "\nprint(model)\nmodel.eval()\n",
+        TRAIN.replace("model(x)", "model(x) + twin(x)").replace("\nfor", INNER + "\nfor", 1),
         TRAIN + "\nprint(sum(p.numel() for p in model.parameters()))\n",
         TRAIN + "\nprint(criterion(torch.zeros(2, 2), torch.zeros(2, dtype=torch.long)))\n",
     ],

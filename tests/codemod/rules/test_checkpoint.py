@@ -106,6 +106,12 @@ def test_a_best_state_that_is_kept() -> None:
     check_rewritten("checkpoint", before, after, ["DST703"], again=[])
 
 
+def test_a_state_of_that_name_in_another_function() -> None:
+    build = "def read(state):\n    return len(state)\n\n\nread([])"
+    before, after = train(build, "state = model.state_dict()"), train(build, "state = runtime.state_dict(model)")
+    check_rewritten("checkpoint", before, after)
+
+
 @pytest.mark.parametrize("use", ["pass", "print(1)"])
 def test_a_state_that_is_used_at_once(use: str) -> None:
     inside = "state = {call}\n    torch.save(state, 'a.pt')"

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.codemod.rules.checks import check_noop, check_rewritten
+from distify.codemod.options import Options
+from distify.codemod.rewrite import rewrite_source
+from tests.codemod.rules.checks import check_noop, check_rewritten, outcome, script
 
 TRAIN = """
 for x, y in DataLoader(data, batch_size=4):
@@ -153,6 +155,14 @@ def test_two_phases_of_two_models() -> None:
     second = BUILD.replace("SGD", "RMSprop")
     after = BUILD + CALL + TRAIN + second + CALL + TRAIN
     check_rewritten("prepare", BUILD + TRAIN + second + TRAIN, after)
+
+
+def test_an_optimizer_of_unknown_parameters_is_refused() -> None:
+    build = BUILD.replace("model.parameters()", "os.parameters()") + "\nother = optim.SGD(model.parameters(), lr=0.1)"
+    facts = [item.code for item in outcome("prepare", script(build + TRAIN), Options())[1]]
+    assert facts in ([], ["DST202"])
+    result = rewrite_source(script(build + TRAIN).encode(), "train.py", Options())
+    assert "DST202" in [item.code for item in result.findings if item.level == "error"]
 
 
 def test_an_optimizer_without_a_name_is_refused() -> None:
