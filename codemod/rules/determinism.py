@@ -39,7 +39,8 @@ SEEDS = (
     "random.Random",
 )
 CLOCK = ("time.time", "time.time_ns", "time.perf_counter", "time.strftime", "datetime.datetime.now", "os.getpid")
-UNIQUE = ("uuid.uuid1", "uuid.uuid4", "tempfile.mkdtemp", "tempfile.mktemp", "tempfile.TemporaryDirectory")
+UNIQUE = ("uuid.uuid1", "uuid.uuid4")
+FOLDERS = ("tempfile.mkdtemp", "tempfile.mktemp", "tempfile.TemporaryDirectory", "tempfile.NamedTemporaryFile")
 
 
 @rule("determinism")
@@ -55,6 +56,9 @@ def determinism(facts: Facts, options: Options) -> Iterator[Outcome]:
             yield finding("DST130", call, "a seed from the clock differs on every process")
     for call in calls(facts, *UNIQUE):
         yield finding("DST803", call)
+    for call in calls(facts, *FOLDERS):
+        what = "every process gets a temporary place of its own: what the main one saves there, the others don't find"
+        yield finding("DST803", call, what, "use a folder with a fixed name", level="warning")
     for call in calls(facts, *CLOCK):
         if not is_shown(facts, call) and (
             isinstance(facts.parents[call], ast.FormattedValue) or names_something(facts, call)

@@ -22,6 +22,7 @@ DIFFERENT = {
     'name = "run-" + str(int(time.time()))': ["DST803"],
     'name = time.strftime("%H%M")': ["DST803"],
     "name = str(uuid.uuid4())": ["DST803"],
+    "folder = tempfile.mkdtemp()": ["DST803"],
     'name = datetime.datetime.now().strftime("%H")': ["DST803"],
 }
 SAME = [
@@ -46,13 +47,13 @@ SAME = [
 @pytest.mark.parametrize("line", DIFFERENT)
 def test_what_differs_by_process(line: str) -> None:
     check_noop(
-        "determinism", f"import datetime, logging, random, time, uuid\nimport numpy as np\n{line}", DIFFERENT[line]
+        "determinism", f"import datetime, logging, random, tempfile, time, uuid\nimport numpy as np\n{line}", DIFFERENT[line]
     )
 
 
 @pytest.mark.parametrize("line", SAME)
 def test_what_is_the_same(line: str) -> None:
-    check_noop("determinism", f"import datetime, logging, random, time, uuid\nimport numpy as np\n{line}")
+    check_noop("determinism", f"import datetime, logging, random, tempfile, time, uuid\nimport numpy as np\n{line}")
 
 
 LBFGS = """
