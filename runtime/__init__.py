@@ -10,6 +10,7 @@ output.install()
 from .accumulate import accumulate  # noqa: E402
 from .checkpoint import load, load_state_dict, save, state_dict  # noqa: E402
 from .clone import clone  # noqa: E402
+from .extremes import max, min  # noqa: E402
 from .full import full  # noqa: E402
 from .gather import gather  # noqa: E402
 from .gradients import backward, frozen, grad  # noqa: E402
@@ -18,7 +19,7 @@ from .optim import clip_grad_norm_, clip_grad_value_, step  # noqa: E402
 from .precision import autocast  # noqa: E402
 from .prepare import prepare  # noqa: E402
 from .process import device, init, is_main, rank, shutdown, world_size  # noqa: E402
-from .reduce import max, mean, min, sum  # noqa: E402
+from .reduce import mean, sum  # noqa: E402
 from .shard import shard  # noqa: E402
 from .split import draw, split  # noqa: E402
 

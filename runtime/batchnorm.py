@@ -16,9 +16,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from .accumulate import newest_batch
 from .collectives import all_reduce, average
 from .state import state
+from .window import newest_batch
 
 _ORIGINAL = _BatchNorm.forward
 

@@ -6,7 +6,7 @@ N times this rank's part where the tensor is a slice, and averages to the true o
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -88,31 +88,35 @@ def enroll() -> int:
     return state.recorded
 
 
-def attach(x: Tensor, value: Tensor, factor: float | Tensor) -> Tensor:
+def attach(x: Tensor, value: Tensor, factor: float | Tensor, used: Callable[[], None] | None = None) -> Tensor:
     """`value`, whose gradient reaches `x` multiplied by N and by `factor` (0 cuts a filler off, NaN or not).
 
     Args:
         x: this rank's operand.
         value: the reduced value, same shape.
         factor: number, or 0-dim tensor.
+        used: called by the first backward that passes.
     """
-    return _Attach.apply(x, value, factor, enroll())  # type: ignore[no-any-return, no-untyped-call]
+    return _Attach.apply(x, value, factor, used, enroll())  # type: ignore[no-any-return, no-untyped-call]
 
 
 class _Attach(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, value: Tensor, factor: float | Tensor, serial: int) -> Tensor:
-        ctx.factor, ctx.serial = factor, serial
+    def forward(ctx: Any, x: Tensor, value: Tensor, factor: float | Tensor, used: Any, serial: int) -> Tensor:
+        ctx.factor, ctx.serial, ctx.used = factor, serial, used
         return value.clone()  # not a view: users change losses in place
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, None, None, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, None, None, None, None]:
         grad, factor = arriving(grad, ctx.serial), ctx.factor
+        if ctx.used is not None:
+            ctx.used()
+            ctx.used = None
         if isinstance(factor, Tensor) and factor.is_cpu:
             factor = factor.item()
         if isinstance(factor, Tensor):
-            return (grad * (state.world_size * factor)).to(grad.dtype), None, None, None
-        return nothing(grad) if factor == 0.0 else grad * (state.world_size * factor), None, None, None
+            return (grad * (state.world_size * factor)).to(grad.dtype), None, None, None, None
+        return nothing(grad) if factor == 0.0 else grad * (state.world_size * factor), None, None, None, None
 
 
 def nothing(like: Tensor) -> Tensor | None:

@@ -53,7 +53,6 @@ def backward(
         run.precision.scaler.before_backward(run.backend)
         factor *= run.precision.scaler.scale
         loss = loss.float() if loss.dtype in (torch.float16, torch.bfloat16) else loss
-    run.extra["backwards"] = run.extra.get("backwards", 0) + 1
     run.backend.backward(loss if factor == 1.0 else loss * factor, sync=sync, **options)
     if window is not None:
         window.ran = True

@@ -23,12 +23,14 @@ class Steps:
         tried, taken: steps that were asked for and that happened (fp16 skips some).
         seen: for each scheduler the counts of its optimizer when it last moved.
         running: optimizer that `step` is stepping.
+        sizes: parameters that each optimizer held when its step was last checked.
     """
 
     tried: WeakKeyDictionary[Optimizer, int] = field(default_factory=WeakKeyDictionary)
     taken: WeakKeyDictionary[Optimizer, int] = field(default_factory=WeakKeyDictionary)
     seen: WeakKeyDictionary[Any, tuple[int, int]] = field(default_factory=WeakKeyDictionary)
     running: Optimizer | None = None
+    sizes: WeakKeyDictionary[Optimizer, int] = field(default_factory=WeakKeyDictionary)
 
 
 def steps() -> Steps:
@@ -132,6 +134,7 @@ def _step_optimizer(run: State, optimizer: Optimizer, closure: Callable[[], Any]
         )
     _check_window(run)
     counts, notes = steps(), trace()
+    _check_parameters(run, optimizer, counts)
     assert run.backend is not None
     assert run.precision is not None
     scaler = run.precision.scaler
@@ -143,8 +146,6 @@ def _step_optimizer(run: State, optimizer: Optimizer, closure: Callable[[], Any]
                 "runtime.step(closure=…): a closure computes gradients inside the step, where they can't be unscaled. "
                 'Use precision="bf16" or "fp32" with this optimizer.'
             )
-        if not run.extra.get("backwards"):
-            raise DistifyError("runtime.step(): gradients are not scaled. Write runtime.backward(loss) before it.")
         scaler.unscale(run.backend, optimizer)
         skip = scaler.overflowed(optimizer)
     if notes is not None:
@@ -158,6 +159,20 @@ def _step_optimizer(run: State, optimizer: Optimizer, closure: Callable[[], Any]
         counts.running = None
     counts.taken[optimizer] = counts.taken.get(optimizer, 0) + 1
     return result
+
+
+def _check_parameters(run: State, optimizer: Optimizer, counts: Steps) -> None:
+    """Parameters that joined the optimizer after `prepare` must belong to what was prepared."""
+    size = sum(len(group["params"]) for group in optimizer.param_groups)
+    if counts.sizes.get(optimizer) == size:
+        return
+    knows = getattr(run.backend, "knows", None)
+    if knows is not None and not all(knows(p) for p in group_parameters(optimizer) if p.requires_grad):
+        raise DistifyError(
+            f"runtime.step(): {type(optimizer).__name__} updates parameters that were made after runtime.prepare(), so "
+            "their gradients are those of this rank's rows only. Build the whole model before runtime.prepare()."
+        )
+    counts.sizes[optimizer] = size
 
 
 def _check_window(run: State) -> None:

@@ -11,23 +11,20 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import Tensor
 
 from .batches import Batch
 from .collectives import (
     accumulator,
     all_reduce,
-    arriving,
     attach,
-    enroll,
     leaf_if,
-    nothing,
     same_shape,
     together,
     wants_gradient,
 )
 from .state import DistifyError, State, require, state
+from .window import Window
 
 
 def mean(x: Any, by: Any = None, of: Any = None) -> Any:
@@ -36,7 +33,8 @@ def mean(x: Any, by: Any = None, of: Any = None) -> Any:
     Args:
         x: the mean over this rank's slice: a number, or a float tensor (0-dim, or elementwise over equal shapes).
         by: what the local mean divided by, if not this rank's rows: a number or 0-dim tensor, such as the count of
-            targets that are not ignored, or the sum of their class weights.
+            targets that are not ignored, or the sum of their class weights. It may be 0 on some ranks (where `x` is
+            computed by a division of your own on a GPU, clamp that division).
         of: a tensor of the batch that `x` comes from, where more than one is in use.
 
     Returns:
@@ -48,11 +46,12 @@ def mean(x: Any, by: Any = None, of: Any = None) -> Any:
     run = require("mean")
     if _alone(run):
         return x
-    batch = _batch(run, "mean", of)
-    value, back = _tensor(x)
+    batch = batch_of(run, "mean", of)
+    value, back = as_tensor(x)
     if not (value.is_floating_point() or value.is_complex()):
         value = value.to(torch.float64 if back is not None else torch.get_default_dtype())
-    same_shape("mean", value) if run.world_size > 1 else None
+    if run.world_size > 1:
+        same_shape("mean", value)
     found = _mean_by_rows(value, batch) if by is None else _mean_by(value, by, batch)
     return found if back is None else back(found)
 
@@ -73,32 +72,12 @@ def sum(x: Any, of: Any = None) -> Any:
     run = require("sum")
     if _alone(run):
         return x
-    batch = _batch(run, "sum", of)
-    value, back = _tensor(x)
-    same_shape("sum", value) if run.world_size > 1 else None
-    found = _weighted(value, float(not batch.filler), lambda w: w.sum_weight())
+    batch = batch_of(run, "sum", of)
+    value, back = as_tensor(x)
+    if run.world_size > 1:
+        same_shape("sum", value)
+    found = _weighted(value, float(not batch.filler), lambda w: (w.sum_weight(), w.uses_sum))
     return found if back is None else back(found)
-
-
-def max(x: Any, of: Any = None) -> Any:
-    """Largest over the global batch of what each rank found in its slice.
-
-    Args:
-        x: the maximum of this rank's slice: a number, or a tensor (0-dim, or elementwise over equal shapes).
-        of: a tensor of the batch that `x` comes from, where more than one is in use.
-
-    Returns:
-        The same kind and dtype as `x`, equal on all ranks; the gradient goes to the ranks that hold it, evenly.
-
-    Raises:
-        BatchError: it can't be told which batch `x` belongs to.
-    """
-    return _extreme("max", x, of)
-
-
-def min(x: Any, of: Any = None) -> Any:
-    """Smallest over the global batch of what each rank found in its slice; else as `max`."""
-    return _extreme("min", x, of)
 
 
 def _alone(run: State) -> bool:
@@ -107,13 +86,13 @@ def _alone(run: State) -> bool:
     return run.world_size == 1 and run.windows.active() is None
 
 
-def _batch(run: State, caller: str, of: Any) -> Batch:
+def batch_of(run: State, caller: str, of: Any) -> Batch:
     together(caller)
     assert run.batches is not None
     return run.batches.current(caller, of)
 
 
-def _tensor(x: Any) -> tuple[Tensor, Callable[[Tensor], Any] | None]:
+def as_tensor(x: Any) -> tuple[Tensor, Callable[[Tensor], Any] | None]:
     """A tensor, and how to turn the result back into the kind that came in (`None` for tensors)."""
     if isinstance(x, Tensor):
         return x, None
@@ -132,17 +111,27 @@ def _tensor(x: Any) -> tuple[Tensor, Callable[[Tensor], Any] | None]:
 
 
 def _mean_by_rows(x: Tensor, batch: Batch) -> Tensor:
-    return _weighted(x, batch.share, lambda w: w.mean_weight(batch))
+    return _weighted(x, batch.share, lambda w: (w.mean_weight(batch), w.uses_mean))
 
 
-def _weighted(x: Tensor, weight: float, in_window: Callable[[Any], float]) -> Tensor:
-    """Sum over ranks of `weight * x`; `in_window` gives the factor that an accumulation window adds to the gradient."""
+def _weighted(
+    x: Tensor, weight: float, in_window: Callable[[Window], tuple[float, Callable[[], None] | None]]
+) -> Tensor:
+    """Sum over ranks of `weight * x`.
+
+    Args:
+        x, weight: this rank's.
+        in_window: the factor that an accumulation window adds to the gradient, and what the backward reports to it.
+    """
     operand, value = _total(x, weight)
     if operand is None:
         return value
     assert state.windows is not None
     window = state.windows.active()
-    return attach(operand, value, weight if window is None else weight * in_window(window))
+    if window is None:
+        return attach(operand, value, weight)
+    factor, used = in_window(window)
+    return attach(operand, value, weight * factor, used)
 
 
 def _total(x: Tensor, weight: float) -> tuple[Tensor | None, Tensor]:
@@ -156,13 +145,13 @@ def _total(x: Tensor, weight: float) -> tuple[Tensor | None, Tensor]:
     if not wants_gradient(x):
         total = all_reduce(_real(local.clone(memory_format=torch.contiguous_format)))
         return None, _as(total, local).to(out)
-    flat = torch.cat([_real(local).reshape(-1), _flag(x, local)])
+    flat = torch.cat([_real(local).reshape(-1), flag(x, local)])
     all_reduce(flat)
     operand = leaf_if(x, flat[-1] if not x.requires_grad else 1.0)
     return operand, _as(flat[:-1], local).to(out)
 
 
-def _flag(x: Tensor, like: Tensor) -> Tensor:
+def flag(x: Tensor, like: Tensor) -> Tensor:
     return torch.full((1,), float(x.requires_grad), dtype=_real(like).dtype, device=x.device)
 
 
@@ -179,7 +168,7 @@ def _mean_by(x: Tensor, by: Any, batch: Batch) -> Tensor:
     """Mean weighted by each rank's divisor; value and divisor travel in one buffer."""
     if isinstance(by, Tensor) and by.requires_grad and torch.is_grad_enabled():
         by, weight = by.reshape(()), float(not batch.filler)
-        return _weighted(x * by, weight, lambda w: weight) / _weighted(by, weight, lambda w: weight)
+        return _weighted(x * by, weight, lambda w: (1.0, None)) / _weighted(by, weight, lambda w: (1.0, None))
     dtype = accumulator(x)
     local = _real(x.detach().to(dtype))
     divisor = by.detach() if isinstance(by, Tensor) else torch.tensor(by, dtype=local.dtype)
@@ -187,7 +176,7 @@ def _mean_by(x: Tensor, by: Any, batch: Batch) -> Tensor:
     if batch.filler:
         divisor = torch.zeros_like(divisor)
     part = torch.where(divisor != 0, local * divisor, torch.zeros_like(local))  # 0/0 of an empty slice is no NaN
-    flat = torch.cat([part.reshape(-1), divisor.reshape(1), _flag(x, x.detach().to(dtype))])
+    flat = torch.cat([part.reshape(-1), divisor.reshape(1), flag(x, x.detach().to(dtype))])
     if state.world_size > 1:
         all_reduce(flat)
     whole = flat[-2]
@@ -199,55 +188,7 @@ def _mean_by(x: Tensor, by: Any, batch: Batch) -> Tensor:
         return value
     assert state.windows is not None
     window = state.windows.active()
-    return attach(operand, value, divisor / (whole if window is None else window.divisor(whole)))
-
-
-def _extreme(name: str, x: Any, of: Any) -> Any:
-    run = require(name)
-    if run.world_size == 1:
-        return x
-    batch = _batch(run, name, of)
-    value, back = _tensor(x)
-    same_shape(name, value)
-    if value.is_complex():
-        raise DistifyError(f"runtime.{name}(): complex numbers have no order")
-    sign = 1 if name == "max" else -1
-    found = _largest(value, sign, batch.filler)
-    return found if back is None else back(found)
-
-
-def _largest(x: Tensor, sign: int, filler: bool) -> Tensor:
-    """Largest (sign 1) or smallest (sign -1) over ranks; NaN if a rank holds NaN, as in torch."""
-    if not x.is_floating_point():
-        wide = x.detach().to(torch.int64)
-        least = torch.iinfo(torch.int64).min if sign > 0 else torch.iinfo(torch.int64).max
-        flat = torch.full_like(wide, least) if filler else wide.clone(memory_format=torch.contiguous_format)
-        return all_reduce(flat, dist.ReduceOp.MAX if sign > 0 else dist.ReduceOp.MIN).to(x.dtype)
-    local = sign * x.detach().to(accumulator(x)).reshape(-1)
-    absent = torch.full_like(local, -torch.inf)
-    nan = torch.zeros_like(local) if filler else local.isnan().to(local.dtype)
-    flat = torch.cat([absent if filler else torch.where(local.isnan(), absent, local), nan, _flag(x, local)])
-    all_reduce(flat, dist.ReduceOp.MAX)
-    top, nan, flag = flat[: x.numel()], flat[x.numel() : -1], flat[-1]
-    value = (sign * torch.where(nan > 0, torch.full_like(top, torch.nan), top)).reshape(x.shape).to(x.dtype)
-    operand = leaf_if(x, flag if not x.requires_grad else 1.0) if wants_gradient(x) else None
-    if operand is None:
-        return value
-    return _Extreme.apply(operand, value, filler, enroll())  # type: ignore[no-any-return, no-untyped-call]
-
-
-class _Extreme(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, value: Tensor, filler: bool, serial: int) -> Tensor:
-        ctx.serial, ctx.filler = serial, filler
-        ctx.owns = torch.zeros_like(x, dtype=torch.bool) if filler else x == value
-        return value.clone()
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, None, None, None]:
-        grad = arriving(grad, ctx.serial)
-        mine = ctx.owns.to(torch.float32).contiguous()
-        owners = all_reduce(mine.clone()).clamp_(min=1.0)
-        if ctx.filler:
-            return nothing(grad), None, None, None
-        return grad * (state.world_size * mine / owners).to(grad.dtype), None, None, None
+    if window is None:
+        return attach(operand, value, divisor / whole)
+    reference, used = window.reference(whole)
+    return attach(operand, value, divisor / reference, used)

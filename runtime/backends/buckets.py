@@ -164,33 +164,6 @@ def sparse_parameters(module: nn.Module) -> list[Tensor]:
     return [m.weight for m in module.modules() if isinstance(m, kinds) and m.sparse]
 
 
-def average_sparse(param: Tensor) -> None:
-    """Average a sparse gradient over ranks; `None` stays where no rank has one."""
-    from ..collectives import exchange
-
-    grad = param.grad
-    if grad is None:
-        grad = torch.zeros_like(param)
-    grad = (grad if grad.is_sparse else grad.to_sparse(1)).coalesce()
-    counts = exchange([grad._nnz(), int(param.grad is not None)])
-    if not any(present for _, present, *_ in counts):
-        return
-    most = max(count for count, *_ in counts)
-    indices = grad.indices().new_zeros((1, most))
-    values = grad.values().new_zeros((most, *param.shape[1:]))
-    indices[:, : grad._nnz()], values[: grad._nnz()] = grad.indices(), grad.values()
-    all_indices = [torch.empty_like(indices) for _ in counts]
-    all_values = [torch.empty_like(values) for _ in counts]
-    dist.all_gather(all_indices, indices)
-    dist.all_gather(all_values, values)
-    whole = torch.sparse_coo_tensor(
-        torch.cat([i[:, :count] for i, (count, *_) in zip(all_indices, counts, strict=True)], 1),
-        torch.cat([v[:count] for v, (count, *_) in zip(all_values, counts, strict=True)]) / len(counts),
-        param.shape,
-    )
-    param.grad = whole.coalesce()
-
-
 def _present(grads: Sequence[Tensor | None]) -> list[Tensor]:
     return [grad for grad in grads if grad is not None]
 

@@ -13,9 +13,10 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from ..batchnorm import share_statistics
-from ..collectives import all_reduce, average, exchange
+from ..collectives import average, exchange
 from ..state import DistifyError, state
-from .buckets import Bucket, Unit, average_sparse, sparse_parameters
+from .averages import average_sparse, averages, replicated
+from .buckets import Bucket, Unit, sparse_parameters
 from .single import Single
 
 PACKAGE = __name__.rsplit(".", 2)[0]
@@ -49,6 +50,7 @@ class DDP(Single):
     name = "ddp"
 
     def __init__(self) -> None:
+        super().__init__()
         self.units: list[Unit] = []
         self.where: dict[Tensor, Unit] = {}
         self.programs: dict[Any, Program] = {}
@@ -71,6 +73,10 @@ class DDP(Single):
             for p in params:
                 self.where[p] = unit
                 _hook(p, self._ready)
+
+    def knows(self, param: Tensor) -> bool:
+        """Whether the gradient of a parameter is reduced."""
+        return param in self.where
 
     def backward(self, loss: Tensor, *, sync: bool, **options: Any) -> None:
         """Accumulate gradients; on return, if `sync`, they are the averages over ranks of all that was accumulated."""
@@ -113,7 +119,7 @@ class DDP(Single):
             return
         unit = self.where[param]
         bucket = unit.of.get(param)
-        if bucket is None:  # sparse, or thawed while the backward ran
+        if bucket is None:  # sparse
             self.touched.add(unit)
             return
         if bucket.sent:
@@ -136,16 +142,15 @@ class DDP(Single):
     def _finish(self, place: Any, program: Program | None) -> None:
         """Send what is left, wait for all, and hand the averages out."""
         if program is None:
-            reached, nested = self._agree()
-            program = self.programs[place] = Program(reached, not nested)
-            units = [unit for unit, on in zip(self.units, reached, strict=True) if on]
+            program = self.programs[place] = self._agree()
+            reached = program.reached
         else:
             for bucket in self.order[self.sent :]:
                 bucket.send()
-            units = [unit for unit, on in zip(self.units, program.reached, strict=True) if on]
-            if len(units) < len(self.units):
-                also, _ = self._agree()
-                units = [u for u, on, new in zip(self.units, program.reached, also, strict=True) if on or new]
+            reached = program.reached
+            if not all(reached):
+                reached = [on or new for on, new in zip(reached, self._agree().reached, strict=True)]
+        units = [unit for unit, on in zip(self.units, reached, strict=True) if on]
         for unit in units:
             for bucket in unit.buckets:
                 if not bucket.sent:
@@ -157,14 +162,14 @@ class DDP(Single):
                 if p.requires_grad:
                     average_sparse(p)
 
-    def _agree(self) -> tuple[list[bool], bool]:
-        """For each unit whether any rank reached it, and whether a backward ran inside this one on any rank."""
+    def _agree(self) -> Program:
+        """What this backward was on any rank."""
         masks = [0] * (-(-len(self.units) // BITS))
         for k, unit in enumerate(self.units):
             masks[k // BITS] |= (unit in self.touched) << (k % BITS)
         table = exchange([int(self.nested), *masks], room=1 + len(masks))
         reached = [any(line[1 + k // BITS] >> (k % BITS) & 1 for line in table) for k in range(len(self.units))]
-        return reached, any(line[0] for line in table)
+        return Program(reached, not any(line[0] for line in table))
 
     def state_dict(self, obj: Any) -> dict[str, Any]:
         """The object's own state; running statistics that differ by rank (`batchnorm="local"`) become rank 0's."""
@@ -199,33 +204,6 @@ class DDP(Single):
             if reduced and grad is not None and x not in self.where:
                 found[k] = average(grad) if replicated(x) else grad / state.world_size
         return tuple(found)
-
-
-def averages(params: Sequence[Tensor], grads: Sequence[Tensor | None]) -> list[Tensor | None]:
-    """Gradients averaged over ranks, `None` where no rank has one; differentiable on all ranks if on any."""
-    if not params:
-        return []
-    marks = [[float(g is not None), float(g is not None and g.requires_grad)] for g in grads]
-    anywhere = all_reduce(torch.tensor(marks, device=state.device)).tolist()
-    found: list[Tensor | None] = []
-    for p, grad, (present, graph) in zip(params, grads, anywhere, strict=True):
-        if grad is None:
-            grad = torch.zeros_like(p) if present else None
-        if grad is not None and graph and not grad.requires_grad:
-            grad = grad.detach().requires_grad_()
-        found.append(None if grad is None else average(grad))
-    return found
-
-
-def replicated(x: Tensor) -> bool:
-    """Whether a tensor holds the same values on all ranks, told by its size and two sums over its elements."""
-    flat = x.detach().reshape(-1)
-    flat = (torch.view_as_real(flat).reshape(-1) if flat.is_complex() else flat).double()
-    weights = torch.arange(flat.numel(), device=x.device, dtype=torch.float64).add_(1.0).sqrt_()
-    marks = torch.stack([flat.new_tensor(float(flat.numel())), flat.sum(), (flat * weights).sum()])
-    low_high = torch.cat([marks, -marks])
-    all_reduce(low_high, torch.distributed.ReduceOp.MAX)
-    return bool((low_high[:3] == -low_high[3:]).all())
 
 
 def _trainable(param: Tensor) -> bool:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..collectives import all_reduce, average
 from ..state import state
-from .ddp import replicated
+from .averages import replicated
 
 
 def inner_grad(

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from torch import Tensor
 
-from .buckets import Unit, average_sparse
+from .averages import average_sparse
+from .buckets import Unit
 
 
 class Replicas:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from ..state import DistifyError, state
 from .base import group_parameters
 
 
@@ -18,12 +19,33 @@ class Single:
     name = "single"
     takes_undefined = True  # parameters may be without gradient on some ranks
 
+    def __init__(self) -> None:
+        self.running = False
+
     def prepare(self, modules: Sequence[nn.Module], optimizers: Sequence[Optimizer]) -> None:
-        """Nothing to take over."""
+        """Nothing to take over; where gradients are scaled, watch a parameter of each module for torch's backward."""
+        if state.precision is None or state.windows is None:
+            return
+        if state.precision.scaler is None and state.windows.size == 1:
+            return
+        for module in modules:
+            watched = next(p for p in module.parameters() if p.requires_grad)
+            watched.register_post_accumulate_grad_hook(self._watch)  # type: ignore[no-untyped-call]
+
+    def _watch(self, param: Tensor) -> None:
+        if not self.running and state.backend is self:
+            raise DistifyError(
+                "backward() of torch ran on a prepared module: its gradients lack the loss scale of fp16 or the weight "
+                "of the accumulation window. Write runtime.backward(loss) in place of loss.backward()."
+            )
 
     def backward(self, loss: Tensor, *, sync: bool, **options: Any) -> None:
         """Accumulate gradients in `.grad`; there is nothing to reduce."""
-        torch.autograd.backward(loss, **options)
+        self.running = True
+        try:
+            torch.autograd.backward(loss, **options)
+        finally:
+            self.running = False
 
     def grad(self, outputs: Any, inputs: Any, **options: Any) -> tuple[Tensor | None, ...]:
         """`torch.autograd.grad`."""

@@ -312,3 +312,37 @@ def test_without_accumulation_a_block_starts_and_ends_at_once() -> None:
             assert window.ends
     finally:
         runtime.shutdown()
+
+
+def metrics_beside() -> tuple[float, int]:
+    """A sum that is only printed does not count as a term of the loss."""
+    from distify import runtime
+
+    runtime.init(backend="ddp", accumulate=3)
+    model = cases.build("", torch.float64)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+    runtime.prepare(model, optimizer)
+    steps = 0
+    for _ in range(2):
+        for x, y in runtime.shard(loader(29, 7, torch.float64)):
+            with runtime.accumulate() as window:
+                if window.starts:
+                    optimizer.zero_grad()
+                loss = ignored(runtime, model, x, y)
+                runtime.sum(model(x).sum())
+                runtime.mean(model(x).mean(), by=2.0)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("error", UserWarning)
+                    runtime.backward(loss, retain_graph=False)
+                if window.ends:
+                    runtime.clip_grad_norm_(model.parameters(), 1.0)
+                    runtime.step(optimizer)
+                    steps += 1
+    expected = original(ignored, 29, 21, torch.float64)
+    return max((model.state_dict()[k] - v).abs().max().item() for k, v in expected.items()), steps
+
+
+def test_what_is_only_printed_weighs_nothing(pool2: Pool) -> None:
+    for gap, steps in pool2.run(metrics_beside):
+        assert gap < 1e-10
+        assert steps == 4

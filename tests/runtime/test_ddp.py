@@ -361,3 +361,41 @@ def hand_made_optimizer() -> float:
 
 def test_an_optimizer_made_by_hand(pool2: Pool) -> None:
     assert max(pool2.run(hand_made_optimizer)) < 1e-12
+
+
+def frozen_after_the_forward(early: bool) -> float:
+    """The critic is frozen around the generator's backward only."""
+    torch.manual_seed(0)
+    generator, critic = nn.Linear(6, 6).double(), nn.Linear(6, 1).double()
+    whole = copy.deepcopy((generator, critic))
+    runtime, x, _, _ = start(generator, critic)
+    full, _ = cases.data(7, torch.float64)
+    for k in range(3):
+        for (g, c), r, rows in (((generator, critic), runtime, x), (whole, cases.Plain, full)):
+            loss = r.mean(c(g(rows)).pow(2).mean())
+            c.requires_grad_(k == 0 and not early)
+            r.backward(loss)
+            c.requires_grad_(True)
+    pairs = zip((generator, critic), whole, strict=True)
+    both = [(p.grad, q.grad) for a, b in pairs for p, q in zip(a.parameters(), b.parameters(), strict=True)]
+    assert all((p is None) == (q is None) for p, q in both)
+    return max((p - q).abs().max().item() for p, q in both if p is not None and q is not None)
+
+
+def test_parameters_frozen_after_their_forward(pool2: Pool) -> None:
+    assert max(pool2.run(frozen_after_the_forward, True)) < 1e-12
+    assert max(pool2.run(frozen_after_the_forward, False)) < 1e-12
+
+
+def made_later() -> None:
+    model = Net().double()
+    runtime, x, y, (optimizer,) = start(model)
+    model.rare = nn.Linear(3, 3).double()
+    optimizer.add_param_group({"params": model.rare.parameters()})
+    runtime.backward(runtime.mean(F.cross_entropy(model(x, rare=True), y)))
+    runtime.step(optimizer)
+
+
+def test_parameters_made_after_prepare(pool2: Pool) -> None:
+    with pytest.raises(RankError, match="made after"):
+        pool2.run(made_later)

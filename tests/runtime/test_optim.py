@@ -169,17 +169,6 @@ def test_mistakes_say_what_to_write(alone: None) -> None:
         runtime.backward(1.0)
 
 
-def test_fp16_without_a_scaled_backward(alone: None) -> None:
-    from distify.runtime.state import DistifyError
-
-    model = nn.Linear(6, 1)
-    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
-    runtime = start(model, optimizer, precision="fp16")
-    model(torch.ones(1, 6)).sum().backward()
-    with pytest.raises(DistifyError, match=r"runtime\.backward\(loss\)"):
-        runtime.step(optimizer)
-
-
 def unfinished() -> None:
     model = Net().double()
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
@@ -261,3 +250,16 @@ def test_the_trace_holds_global_losses_and_norms(precision: str, k: int, pool2: 
     assert [line["loss"] for line in backwards] == pytest.approx(losses, rel=1e-5)
     assert [line["grad_norm"] for line in steps] == pytest.approx(norms, rel=1e-5)
     assert not any("skipped" in line for line in steps)
+
+
+@pytest.mark.parametrize("options", [{"precision": "fp16"}, {"accumulate": 2}])
+def test_torch_s_own_backward_on_one_process(options: dict[str, Any], alone: None) -> None:
+    from distify.runtime.state import DistifyError
+
+    model = nn.Linear(6, 1)
+    runtime = start(model, torch.optim.SGD(model.parameters(), lr=1.0), **options)
+    with pytest.raises(DistifyError, match=r"runtime\.backward\(loss\)"):
+        model(torch.ones(1, 6)).sum().backward()
+    runtime.backward(model(torch.ones(1, 6)).sum())
+    runtime.shutdown()
+    model(torch.ones(1, 6)).sum().backward()  # nobody watches any more

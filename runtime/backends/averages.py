@@ -1,0 +1,64 @@
+"""Gradients averaged outside of the buckets: one by one, with a graph of their own, or sparse."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from ..collectives import all_reduce, average, exchange
+from ..state import state
+
+
+def averages(params: Sequence[Tensor], grads: Sequence[Tensor | None]) -> list[Tensor | None]:
+    """Gradients averaged over ranks, `None` where no rank has one; differentiable on all ranks if on any."""
+    if not params:
+        return []
+    marks = [[float(g is not None), float(g is not None and g.requires_grad)] for g in grads]
+    anywhere = all_reduce(torch.tensor(marks, device=state.device)).tolist()
+    found: list[Tensor | None] = []
+    for p, grad, (present, graph) in zip(params, grads, anywhere, strict=True):
+        if grad is None:
+            grad = torch.zeros_like(p) if present else None
+        if grad is not None and graph and not grad.requires_grad:
+            grad = grad.detach().requires_grad_()
+        found.append(None if grad is None else average(grad))
+    return found
+
+
+def replicated(x: Tensor) -> bool:
+    """Whether a tensor holds the same values on all ranks, told by its size and two sums over its elements."""
+    flat = x.detach().reshape(-1)
+    flat = (torch.view_as_real(flat).reshape(-1) if flat.is_complex() else flat).double()
+    weights = torch.arange(flat.numel(), device=x.device, dtype=torch.float64).add_(1.0).sqrt_()
+    marks = torch.stack([flat.new_tensor(float(flat.numel())), flat.sum(), (flat * weights).sum()])
+    low_high = torch.cat([marks, -marks])
+    all_reduce(low_high, torch.distributed.ReduceOp.MAX)
+    return bool((low_high[:3] == -low_high[3:]).all())
+
+
+def average_sparse(param: Tensor) -> None:
+    """Average a sparse gradient over ranks; `None` stays where no rank has one."""
+    grad = param.grad
+    if grad is None:
+        grad = torch.zeros_like(param)
+    grad = (grad if grad.is_sparse else grad.to_sparse(1)).coalesce()
+    counts = exchange([grad._nnz(), int(param.grad is not None)])
+    if not any(present for _, present, *_ in counts):
+        return
+    most = max(count for count, *_ in counts)
+    indices = grad.indices().new_zeros((1, most))
+    values = grad.values().new_zeros((most, *param.shape[1:]))
+    indices[:, : grad._nnz()], values[: grad._nnz()] = grad.indices(), grad.values()
+    all_indices = [torch.empty_like(indices) for _ in counts]
+    all_values = [torch.empty_like(values) for _ in counts]
+    dist.all_gather(all_indices, indices)
+    dist.all_gather(all_values, values)
+    whole = torch.sparse_coo_tensor(
+        torch.cat([i[:, :count] for i, (count, *_) in zip(all_indices, counts, strict=True)], 1),
+        torch.cat([v[:count] for v, (count, *_) in zip(all_values, counts, strict=True)]) / len(counts),
+        param.shape,
+    )
+    param.grad = whole.coalesce()
