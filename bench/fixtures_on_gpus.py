@@ -1,0 +1,194 @@
+"""Run the fixtures on real GPUs, original on one against converted on several, and print a table.
+
+    python bench/fixtures_on_gpus.py convert FOLDER          # where the codemod is installed
+    python bench/fixtures_on_gpus.py run FOLDER [--nproc 2] [--jobs 8] [--only REGEX] [--backends REGEX]   # where the GPUs are
+
+Each line: fixture, backend, precision, outcome, numbers compared, largest relative difference. In fp32 the converted
+script on several GPUs is compared with the original on one. In bf16 and fp16 it is compared with itself on one GPU in
+the same precision, since rounding of that size separates both from the original. TF32 is switched off.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+BACKENDS = (("ddp", None), ("fsdp", None), ("deepspeed", 1), ("deepspeed", 2), ("deepspeed", 3))
+PRECISIONS = ("fp32", "bf16", "fp16")
+TOLERANCE = {"fp32": 1e-3, "bf16": 5e-2, "fp16": 2e-2}
+LIMIT = 150
+
+
+@dataclass
+class Row:
+    """One comparison."""
+
+    fixture: str
+    backend: str
+    precision: str
+    outcome: str
+    numbers: int = 0
+    worst: float = 0.0
+    seconds: float = 0.0
+    detail: str = ""
+
+
+def convert(folder: Path) -> None:
+    """Write the original and the conversion of every fixture to a folder; options come from the environment later."""
+    from distify.codemod.options import Options
+    from distify.codemod.rewrite import rewrite_source
+
+    from tests.parity.cases import CASES
+
+    for case in CASES:
+        target = folder / case.name
+        target.mkdir(parents=True, exist_ok=True)
+        source = (ROOT / "fixtures" / case.name / "train.py").read_bytes()
+        result = rewrite_source(source, f"{case.name}/train.py", Options())
+        (target / "original.py").write_bytes(source)
+        (target / "converted.py").write_bytes(result.data)
+
+
+def environment(backend: str, stage: int | None, precision: str) -> dict[str, str]:
+    """The options of one run."""
+    found = {"DISTIFY_BACKEND": backend, "DISTIFY_PRECISION": precision}
+    return found if stage is None else {**found, "DISTIFY_ZERO_STAGE": str(stage)}
+
+
+def run_script(script: Path, runs: list[list[str]], env: dict[str, str], nproc: int, out: Path) -> tuple[str, str]:
+    """Output of a script on some GPUs, and the end of its error output if it failed."""
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    launcher = [sys.executable]
+    if nproc > 1:
+        launcher += ["-m", "torch.distributed.run", "--nproc-per-node", str(nproc), "--rdzv-backend", "c10d"]
+        launcher += ["--rdzv-endpoint", "localhost:0"]
+    text = ""
+    for argv in runs:
+        whole = {**os.environ, **env, "NVIDIA_TF32_OVERRIDE": "0", "OMP_NUM_THREADS": "2", "PYTHONHASHSEED": "0"}
+        try:
+            done = subprocess.run(
+                [*launcher, str(script), *argv], cwd=out, env=whole, capture_output=True, text=True, timeout=LIMIT
+            )
+        except subprocess.TimeoutExpired as expired:
+            shown = expired.stderr.decode() if isinstance(expired.stderr, bytes) else (expired.stderr or "")
+            return text, "timeout: " + shown[-1500:]
+        text += done.stdout
+        if done.returncode:
+            return text, done.stderr[-4000:] or f"exit code {done.returncode}"
+    return text, ""
+
+
+def compare(expected: str, actual: str) -> tuple[int, float, str]:
+    """Numbers compared, largest relative difference, and the first line whose text differs."""
+    from tests.parity.compare import parse
+
+    left, right = expected.splitlines(), actual.splitlines()
+    numbers, worst = 0, 0.0
+    if len(left) != len(right):
+        return 0, float("inf"), f"{len(left)} lines became {len(right)}"
+    for a, b in zip(left, right):
+        (text_a, values_a), (text_b, values_b) = parse(a), parse(b)
+        if text_a != text_b:
+            return numbers, float("inf"), f"- {a} + {b}"
+        for x, y in zip(values_a, values_b):
+            numbers += 1
+            if x != y and not (x != x and y != y):
+                worst = max(worst, abs(x - y) / max(abs(x), abs(y), 1e-3))
+    return numbers, worst, ""
+
+
+def check(folder: Path, case: object, backend: str, stage: int | None, precision: str, nproc: int) -> Row:
+    """Run one conversion and compare it."""
+    name, runs, env = case.name, [list(r) for r in case.runs], dict(case.env)  # type: ignore[attr-defined]
+    row = Row(name, f"{backend}{'' if stage is None else stage}", precision, "")
+    script = folder / name / "converted.py"
+    env |= environment(backend, stage, precision)
+    began = time.time()
+    scratch = folder / name / "runs"
+    if precision == "fp32":
+        reference = (scratch / "original.txt").read_text()
+    else:
+        reference = (scratch / f"single-{precision}.txt").read_text()
+    text, error = run_script(script, runs, env, nproc, scratch / f"{row.backend}-{precision}")
+    row.seconds = round(time.time() - began, 1)
+    if error:
+        refusal = re.findall(r"distify\.runtime\.[\w.]+: (.*)", error)
+        row.outcome = "refused" if refusal else "timeout" if error.startswith("timeout") else "crashed"
+        row.detail = refusal[0] if refusal else error[-1500:]
+        return row
+    row.numbers, row.worst, row.detail = compare(reference, text)
+    row.outcome = "equal" if row.worst <= TOLERANCE[precision] else "differs"
+    return row
+
+
+def references(folder: Path, case: object) -> str:
+    """Run the original and the one-process conversions in reduced precision; their output is kept in files."""
+    name, runs, env = case.name, [list(r) for r in case.runs], dict(case.env)  # type: ignore[attr-defined]
+    scratch = folder / name / "runs"
+    scratch.mkdir(exist_ok=True)
+    problems = ""
+    for label in ("original", "single-bf16", "single-fp16"):
+        file = "original.py" if label == "original" else "converted.py"
+        options = {} if label == "original" else environment("ddp", None, label.split("-")[1])
+        text, error = run_script(folder / name / file, runs, {**env, **options}, 1, scratch / label)
+        (scratch / f"{label}.txt").write_text(text)
+        problems += f"{name} {label}: {error[-1500:]}\n" if error else ""
+    return problems
+
+
+def run(folder: Path, nproc: int, jobs: int, only: str, backends: str) -> None:
+    """Run everything and print the table; rows go to `rows.jsonl` in the folder as well."""
+    from tests.parity.cases import CASES
+
+    cases = [case for case in CASES if re.search(only, case.name)]
+    with ThreadPoolExecutor(jobs) as pool:
+        for problem in pool.map(lambda case: references(folder, case), cases):
+            if problem:
+                print(problem, flush=True)
+        jobs_ = [
+            pool.submit(check, folder, case, backend, stage, precision, nproc)
+            for case in cases
+            for backend, stage in BACKENDS
+            if re.search(backends, f"{backend}{stage}")
+            for precision in PRECISIONS
+        ]
+        with open(folder / "rows.jsonl", "w") as log:
+            for job in jobs_:
+                row = job.result()
+                log.write(json.dumps(asdict(row)) + "\n")
+                log.flush()
+                shown = f"{row.fixture:18} {row.backend:11} {row.precision:5} {row.outcome:8}"
+                print(f"{shown} {row.numbers:5d} {row.worst:9.1e} {row.seconds:6.1f}s {row.detail[-160:]!r}", flush=True)
+
+
+def main() -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("verb", choices=("convert", "run"))
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--nproc", type=int, default=2)
+    parser.add_argument("--jobs", type=int, default=8)
+    parser.add_argument("--only", default="", help="regular expression of fixture names")
+    parser.add_argument("--backends", default="", help="regular expression of backends: ddp, fsdp, deepspeed1 to 3")
+    args = parser.parse_args()
+    if args.verb == "convert":
+        convert(args.folder.resolve())
+    else:
+        run(args.folder.resolve(), args.nproc, args.jobs, args.only, args.backends)
+
+
+if __name__ == "__main__":
+    main()
