@@ -23,27 +23,8 @@ def definitions(facts: Facts, backward: ast.Call, start: ast.AST) -> list[ast.st
     return [found for name in read_in(loss) if (found := last_assignment(facts, name, start, backward)) is not None]
 
 
-def returned(facts: Facts, forward: ast.Call) -> list[ast.stmt]:
-    """The statements that make what a function returns out of a forward in it."""
-    found: list[ast.stmt] = []
-    function = function_of(facts, forward)
-    for node in ast.walk(function):
-        if not isinstance(node, ast.Return) or node.value is None or function_of(facts, node) is not function:
-            continue
-        if position(node) < position(facts.statement(forward)):
-            continue
-        if not isinstance(node.value, (ast.Name, ast.Attribute, ast.Tuple)):
-            found.append(node)
-            continue
-        for name in read_in(node.value):
-            assignment = last_assignment(facts, name, forward, node)
-            if assignment is not None:
-                found.append(assignment)
-    return found
-
-
 def measured(facts: Facts, forward: ast.Call) -> list[ast.stmt]:
-    """The statements of an evaluation that assign a loss of what a forward gave, in the block of the forward."""
+    """The statements that assign or return a loss of what a forward gave, in the block of the forward."""
     statement = facts.statement(forward)
     if not isinstance(statement, ast.Assign):
         return []
@@ -52,21 +33,25 @@ def measured(facts: Facts, forward: ast.Call) -> list[ast.stmt]:
     return [
         item
         for item in block[index_in(block, statement) + 1 :]
-        if isinstance(item, ast.Assign) and is_loss(facts, item.value) and outputs.intersection(read_in(item.value))
+        if isinstance(item, (ast.Assign, ast.Return)) and item.value is not None and is_loss(facts, item.value, outputs)
     ]
 
 
-def is_loss(facts: Facts, node: ast.expr) -> bool:
-    """Whether an expression is the call of a loss, bare or reduced, or reduces what a forward returned."""
-    if is_runtime_call(facts, node, "mean", "sum") and isinstance(node, ast.Call) and node.args:
-        node = node.args[0]
-        if dotted(node) is not None:
-            return True
-    if not isinstance(node, ast.Call):
+def is_loss(facts: Facts, node: ast.expr, outputs: set[str | None]) -> bool:
+    """Whether an expression makes a loss tensor of outputs: calls a loss, or reduces what a forward returned."""
+    calls = [item for item in ast.walk(node) if isinstance(item, ast.Call) and outputs.intersection(read_in(item))]
+    if any(isinstance(item.func, ast.Attribute) and item.func.attr == "item" for item in calls):
         return False
-    name = facts.names.qualified(node.func) or ""
+    if is_runtime_call(facts, node, "mean", "sum") and isinstance(node, ast.Call) and dotted(node.args[0]) is not None:
+        return True
+    return any(is_loss_function(facts, item.func) for item in calls)
+
+
+def is_loss_function(facts: Facts, node: ast.expr) -> bool:
+    """Whether a callee is a loss of torch: a function of it, or an object of a loss class."""
+    name = facts.names.qualified(node) or ""
     function = name.startswith("torch.nn.functional.") and name.endswith(("loss", "cross_entropy", "kl_div"))
-    return function or has_role(facts, node.func, Role.CRITERION)
+    return function or has_role(facts, node, Role.CRITERION)
 
 
 def read_in(node: ast.expr) -> list[str]:

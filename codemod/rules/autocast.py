@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from ..edits import Dedent, Enclose, Span
 from . import Outcome, rule
 from ._amp import AUTOCASTS
-from ._losses import definitions, measured, returned
+from ._losses import definitions, measured
 from ._source import (
     RUNTIME,
     Run,
@@ -72,7 +72,7 @@ def runs(facts: Facts) -> Iterator[Run]:
             yield from fitting(facts, forwards, smallest_run(facts, [*nodes, *ends]))
     for forward in facts.forwards:
         if id(forward.call) not in done:
-            ends = returned(facts, forward.call) if forward.training else measured(facts, forward.call)
+            ends = measured(facts, forward.call)
             yield from fitting(facts, [forward], smallest_run(facts, [forward.call, *ends]))
 
 

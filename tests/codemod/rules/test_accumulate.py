@@ -378,6 +378,19 @@ def test_a_window_that_the_user_asks_stays() -> None:
     ("code", "text"),
     [
         (
+            "DST205",
+            """
+def descend(x, y):
+    criterion(model(x), y).backward()
+
+
+for x, y in loader:
+    optimizer.zero_grad()
+    descend(x, y)
+    optimizer.step()
+""",
+        ),
+        (
             "DST204",
             """
 for i, (x, y) in enumerate(loader):

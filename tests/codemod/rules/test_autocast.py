@@ -176,6 +176,62 @@ for x, y in loader:
     optimizer.step()
 """,
     ),
+    "a function that returns what it makes of the forward": (
+        """
+def compute(x, y):
+    out = model(x)
+    loss = F.cross_entropy(out, y)
+    return 0.5 * loss + F.mse_loss(out, x[:, :2])
+
+
+for x, y in loader:
+    loss = compute(x, y)
+    loss.backward()
+    optimizer.step()
+""",
+        """
+def compute(x, y):
+    with runtime.autocast():
+        out = model(x)
+        loss = F.cross_entropy(out, y)
+        return 0.5 * loss + F.mse_loss(out, x[:, :2])
+
+
+for x, y in loader:
+    loss = compute(x, y)
+    loss.backward()
+    optimizer.step()
+""",
+    ),
+    "a function that returns more than the loss": (
+        """
+def compute(x, y):
+    out = model(x)
+    hits = (out.argmax(1) == y).sum().item()
+    return out, hits
+
+
+for x, y in loader:
+    out, hits = compute(x, y)
+    loss = criterion(out, y)
+    loss.backward()
+    optimizer.step()
+""",
+        """
+def compute(x, y):
+    with runtime.autocast():
+        out = model(x)
+    hits = (out.argmax(1) == y).sum().item()
+    return out, hits
+
+
+for x, y in loader:
+    out, hits = compute(x, y)
+    loss = criterion(out, y)
+    loss.backward()
+    optimizer.step()
+""",
+    ),
     "a closure": (
         """
 for x, y in loader:
@@ -229,7 +285,11 @@ for x, y in loader:
 """
 
 INNER = """
-class Twin(nn.Module):
+class Base(nn.Module):
+    pass
+
+
+class Twin(Base):
     def __init__(self):
         super().__init__()
         self.net = Net()

@@ -172,6 +172,16 @@ NOOPS = {
 
         words = Words().cuda()
         """,
+    "a string in a message": 'device = "cuda" if torch.cuda.is_available() else "cpu"\nprint("on", device)',
+    "a string in a format": 'device = "cuda" if torch.cuda.is_available() else "cpu"\ntext = "on {}".format(device)',
+    "a string for a type": """
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        with torch.autocast(device_type=device, enabled=False):
+            z = torch.zeros(2)
+        """,
+    "a default of the script's own": 'def place(device="cuda" if torch.cuda.is_available() else "cpu"):\n    return device',
+    "arguments in a list": "names = ['cuda']\ndevice = torch.device(*names)",
+    "another variable": 'os.environ["OMP_NUM_THREADS"] = "1"\nos.environ.update(A="1")',
     "another device": 'z = torch.zeros(2, device="mps")',
     "converted": "device = runtime.device()\nz = torch.zeros(2).to(runtime.device(), non_blocking=True)",
     "several devices visible": 'os.environ["CUDA_VISIBLE_DEVICES"] = "0,1"',

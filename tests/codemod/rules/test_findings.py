@@ -47,7 +47,9 @@ SAME = [
 @pytest.mark.parametrize("line", DIFFERENT)
 def test_what_differs_by_process(line: str) -> None:
     check_noop(
-        "determinism", f"import datetime, logging, random, tempfile, time, uuid\nimport numpy as np\n{line}", DIFFERENT[line]
+        "determinism",
+        f"import datetime, logging, random, tempfile, time, uuid\nimport numpy as np\n{line}",
+        DIFFERENT[line],
     )
 
 

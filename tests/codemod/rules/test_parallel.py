@@ -101,5 +101,17 @@ model = Wide()
     check_rewritten("parallel", text.format(call=before) + TRAIN, text.format(call=after) + TRAIN)
 
 
+def test_a_module_of_the_script_keeps_its_name() -> None:
+    text = NOOPS["a module's module"] + "model = {wrapped}\nprint(model.module)"
+    before, after = text.format(wrapped="nn.DataParallel(model)"), text.replace("model = {wrapped}\n", "")
+    check_rewritten("parallel", before + TRAIN, after + TRAIN, ["DST305"], again=[])
+
+
+def test_functional_form_with_unknown_arguments_is_refused() -> None:
+    check_noop(
+        "parallel", "parts = [Net(), 1]\nout = nn.parallel.data_parallel(*parts)\nmodel = Net()" + TRAIN, ["DST301"]
+    )
+
+
 def test_unknown_arguments_are_refused() -> None:
     check_noop("parallel", "parts = [Net()]\nmodel = nn.DataParallel(*parts)" + TRAIN, ["DST301", "DST305"])

@@ -101,6 +101,7 @@ runtime.prepare(model, optimizer)
 NOOPS = {
     "prepared": BUILD + CALL,
     "prepared after a move": BUILD + "\nmodel.cpu()" + CALL,
+    "prepared under a condition": BUILD + "\nif len(data):\n    runtime.prepare(model, optimizer)",
     "prepared in two calls": BUILD + "\nruntime.prepare(model)\nruntime.prepare(optimizer)",
     "prepared after branches": """
 model = Net()

@@ -51,7 +51,13 @@ def test_backward(before: str, after: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "call", ["torch.autograd.backward([loss, loss])", "torch.autograd.backward(loss, torch.ones(()))"]
+    "call",
+    [
+        "torch.autograd.backward([loss, loss])",
+        "torch.autograd.backward(loss, torch.ones(()))",
+        "loss.backward(torch.ones(()), True)",
+        "model(x).backward(torch.ones(4, 2))",
+    ],
 )
 def test_backward_in_other_forms_is_refused(call: str) -> None:
     check_noop("step", train(backward=call), ["DST210"])
