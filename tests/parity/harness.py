@@ -104,7 +104,13 @@ def run_converted(
     Raises:
         Refused: the conversion was refused, or the runtime refused the program with an error of its own.
     """
-    source = converted(case.name, target)
+    return run_source(converted(case.name, target), pool, folder, runs, env)
+
+
+def run_source(
+    source: bytes, pool: Pool, folder: Path, runs: Sequence[Sequence[str]] = ((),), env: Mapping[str, str] | None = None
+) -> Outcome:
+    """Run a script on all ranks of a pool; other ranks must print nothing and write no file."""
     script = fresh(folder / "script") / "train.py"
     script.write_bytes(source)
     out = fresh(folder / "out")
