@@ -79,6 +79,9 @@ def call(ip: Interpreter, ref: str, arguments: Arguments, node: ast.Call, frame:
         return made
     if ref.startswith("torch.autograd.grad"):
         return Value(element=replace(arguments.get(1, "inputs"), opaque=False))
+    if ref.startswith("numpy.random.") and frame.loops and _draws_an_array(ref, arguments):
+        value = unknown(ip, arguments, node, frame, ref)
+        return replace(value, origin=node)
     if _is_tensor_type(ref):
         return creation.typed(ip, arguments.positional, node, frame)
     if _is_torch_function(ref):
@@ -96,6 +99,17 @@ def _is_torch_function(ref: str) -> bool:
     if ref.startswith("torch.nn.utils.rnn."):
         return True
     return space == "torch" and name[:1].islower() and name not in ("load", "save", "device", "no_grad", "manual_seed")
+
+
+# Position of the size among the arguments of NumPy's random functions.
+_NUMPY_SIZES = {"rand": 0, "randn": 0, "random": 0, "random_sample": 0, "standard_normal": 0, "choice": 1,
+                "uniform": 2, "normal": 2, "randint": 2, "binomial": 2, "beta": 2}  # fmt: skip
+
+
+def _draws_an_array(ref: str, arguments: Arguments) -> bool:
+    """Whether a NumPy random function is asked for an array: a batch, if it is drawn in each iteration."""
+    position = _NUMPY_SIZES.get(ref.rsplit(".", 1)[-1])
+    return position is not None and ("size" in arguments.keywords or len(arguments.positional) > position)
 
 
 def _is_tensor_type(ref: str) -> bool:

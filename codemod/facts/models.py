@@ -26,7 +26,7 @@ def run(ip: Interpreter, cell: int, arguments: Arguments, node: ast.Call, frame:
 def _computed(value: Value) -> Value:
     """What a model makes of a hand-made batch is no batch that is picked: it is split with its input."""
     items = None if value.items is None else tuple(_computed(v) for v in value.items)
-    return replace(value, origin=None, made=None, items=items)
+    return replace(value, origin=None, made=None, items=items, whole=value.dep is Dep.GLOBAL)
 
 
 def _run(ip: Interpreter, cell: int, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:

@@ -125,6 +125,8 @@ def elementwise(ip: Interpreter, operands: list[Operand], node: ast.expr, frame:
     for operand, value in operands:
         if value.dep is Dep.GLOBAL and (value.origin is not None or _is_batch_shaped(ip, value, samples)):
             split(ip, value.origin or operand)
+    if ip.sites.splits and not frame.forward and any(v.whole and v.dep is Dep.GLOBAL for v in values):
+        ip.sites.report("DST111", node, "A slice meets what the model made of a whole batch.")
     unknown = [v for v in values if v.dep is Dep.UNKNOWN]
     if unknown:
         return tensor(unknown[0].batch, *values)

@@ -177,6 +177,10 @@ def _of_global(ip: Interpreter, base: Value, index: Value, node: ast.Subscript, 
     ranged = _range_of_loop(ip, node.slice, frame)
     picks = index.origin is not None or ranged
     weak = ranged or index.weak
+    first = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) and node.slice.elts else node.slice
+    keeps = isinstance(first, ast.Slice) and first.lower is None and first.upper is None
+    picks = picks or (keeps and base.origin is not None)
+    weak = weak or (keeps and base.weak)
     return Value(batch=batch, params=base.params, origin=node if picks and not base.params else None, weak=weak)
 
 

@@ -108,6 +108,7 @@ class Value:
         is_param: it is a parameter itself.
         origin: expression that picked the rows of a hand-made batch (a GLOBAL whose dim 0 is a batch).
         weak: its rows were picked as a range (`data[i:i + n]`), which may as well be a range of time steps.
+        whole: a prepared model computed it from a whole batch.
         arg: argument expression of the call that passed it into the current function.
         shape_dim: for a shape, the index of the batch dimension (-1: none of a shape).
         arrival: statement and target where a PENDING was unpacked.
@@ -130,6 +131,7 @@ class Value:
     is_param: bool = False
     origin: ast.expr | None = None
     weak: bool = False
+    whole: bool = False
     arg: ast.expr | None = None
     shape_dim: int | None = None
     arrival: tuple[ast.stmt, str] | None = None
@@ -225,6 +227,7 @@ def join(a: Value, b: Value) -> Value:
         is_param=a.is_param or b.is_param,
         origin=a.origin or b.origin,
         weak=a.weak or b.weak,
+        whole=a.whole or b.whole,
         arg=a.arg if a.arg is b.arg else None,
         shape_dim=a.shape_dim if a.shape_dim is not None else b.shape_dim,
         arrival=a.arrival or b.arrival,

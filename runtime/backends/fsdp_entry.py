@@ -23,6 +23,9 @@ from .fsdp_tree import Tree
 
 API = frozenset(dir(nn.Module))
 
+# Something for FSDP to move to the device: on CUDA it takes an empty tuple apart without looking.
+NO_ARGUMENTS = (None,)
+
 
 class Gate:
     """The entry to the parameters of one group, for modules that `fully_shard` was not applied to by themselves.
@@ -43,14 +46,14 @@ class Gate:
         if phase == "FORWARD":
             return function(*args, **kwargs)
         if phase == "PRE_BACKWARD":  # recomputed by activation checkpointing
-            self.state._pre_forward(self.module, (), {})
+            self.state._pre_forward(self.module, NO_ARGUMENTS, {})
             self.tree.show()
             return function(*args, **kwargs)
         refuse_alone()
         outermost = self.tree.idle()
         if outermost:
             self.tree.refresh()
-        self.state._pre_forward(self.module, (), {})  # arguments stay where the user put them
+        self.state._pre_forward(self.module, NO_ARGUMENTS, {})  # arguments stay where the user put them
         outputs: list[Tensor] = []
         try:
             result = function(*args, **kwargs)
