@@ -150,3 +150,18 @@ def test_distributed_already(text: str, partial: bool) -> None:
 )
 def test_not_distributed(text: str) -> None:
     check_noop("distributed", textwrap.dedent(text))
+
+
+@pytest.mark.parametrize(
+    ("line", "codes"),
+    [
+        ("from torch.optim import *", ["DST604"]),
+        ("from torch.nn import *", ["DST604"]),
+        ("from torch.optim import SGD", []),
+        ("from math import *", []),
+        ("from .torch import *", []),
+        ("from torchvision.models import *", []),
+    ],
+)
+def test_star_imports(line: str, codes: list[str]) -> None:
+    check_noop("stars", line, codes)
