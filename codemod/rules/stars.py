@@ -1,6 +1,6 @@
 """Report star imports of torch.
 
-Which names `from torch.optim import *` brings depends on the installed torch. Well-known ones are resolved; another one,
+Which names `from torch.optim import *` brings depends on the installed torch. Well-known ones are resolved; another,
 which trains or loads all the same, would be taken for a function of somewhere else and left unconverted.
 """
 
