@@ -32,6 +32,8 @@ def get(ip: Interpreter, base: Value, name: str, node: ast.AST, frame: Frame) ->
         return Value(ref=f"{base.ref}.{name}")
     if base.is_sample and not base.objs:
         return _of_sample(ip, base, name, node, frame)
+    if name == "shape" and base.dep <= Dep.GLOBAL and not base.objs and not base.is_param:
+        return Value(batch=GLOBAL, shape_dim=-1, measured=True)
     found = EMPTY
     for index in base.objs:
         found = join(found, _of_cell(ip, index, name, frame))
@@ -57,7 +59,7 @@ def get(ip: Interpreter, base: Value, name: str, node: ast.AST, frame: Frame) ->
 def _model_part(base: Value, name: str) -> Value:
     if name in ("weight", "bias"):
         return Value(batch=GLOBAL, params=base.objs, is_param=True)
-    return Value(batch=GLOBAL, roles=frozenset({Role.MODEL}), objs=base.objs)
+    return Value(batch=GLOBAL, roles=frozenset({Role.MODEL}), objs=base.objs, part=True)
 
 
 def _of_sample(ip: Interpreter, base: Value, name: str, node: ast.AST, frame: Frame) -> Value:

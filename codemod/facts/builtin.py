@@ -31,7 +31,7 @@ def _len(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) ->
     value = arguments.get(0, "obj")
     if value.is_sample and not value.opaque and value.items is None and value.batch.dim == 0:
         return Value(batch=ROWS, sources=value.sources)
-    return HOST
+    return replace(HOST, measured=value.dep is Dep.GLOBAL and not value.objs)
 
 
 def _enumerate(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:

@@ -241,7 +241,7 @@ def _module(ip: Interpreter, ref: str, last: str, arguments: Arguments, node: as
     value = _object(ip, ref, node, frame, role)
     (cell,) = value.objs
     for _, held in arguments.all:
-        if held.objs and (held.has(Role.MODEL) or held.element is not None or held.items is not None):
+        if held.objs and not held.part and (held.has(Role.MODEL) or held.element is not None or held.items is not None):
             stores.adopt(ip, cell, held)
             members = held.items or ((held.element,) if held.element is not None else (held,))
             for member in members:
@@ -289,6 +289,7 @@ def name_of(ip: Interpreter, cell: int, frame: Frame) -> str | None:
         for name, value in current.env.items():
             if (
                 cell in value.objs
+                and not value.part
                 and (value.has(Role.MODEL) or Role.MODEL in ip.heap[cell].roles)
                 and value.items is None
             ):
@@ -298,11 +299,11 @@ def name_of(ip: Interpreter, cell: int, frame: Frame) -> str | None:
         own = current.self_cell
         if own is not None:
             for name, value in ip.heap[own].attrs.items():
-                if cell in value.objs and value.items is None:
+                if cell in value.objs and value.items is None and not value.part:
                     return f"{_self_name(current)}.{name}"
         current = current.outer
     for name, value in ip.module.env.items():
-        if cell in value.objs and value.items is None:
+        if cell in value.objs and value.items is None and not value.part:
             return name
     return None
 

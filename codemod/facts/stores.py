@@ -56,7 +56,7 @@ def _size(shape: Value, index: int, position: int) -> Value:
     """One size of an unpacked shape."""
     if index == shape.shape_dim and position >= 0:
         return Value(batch=ROWS, sources=shape.sources)
-    return Value(batch=GLOBAL)
+    return Value(batch=GLOBAL, measured=shape.measured)
 
 
 def _members(items: tuple[Value, ...], count: int, star: int | None) -> list[Value]:
@@ -85,7 +85,7 @@ def adopt(ip: Interpreter, cell: int, value: Value) -> None:
     if value.element is not None:
         members.append(value.element)
     for member in members:
-        for part in member.objs:
+        for part in member.objs if not member.part else ():
             held = ip.heap[part]
             if held.root is None and part != cell and attributes.root(ip, cell) != part:
                 held.root = cell

@@ -65,7 +65,7 @@ def _of_shape(base: Value, index: Value, node: ast.Subscript) -> Value:
         return replace(base, shape_dim=dim - start if inside and dim is not None else -1)
     if index.const is not NOTHING and index.const == dim:
         return Value(batch=ROWS, sources=base.sources)
-    return Value(batch=GLOBAL)
+    return Value(batch=GLOBAL, measured=base.measured)
 
 
 def _constant(node: ast.expr | None) -> object:

@@ -88,6 +88,8 @@ def _replicated(
     first = operands[0][1] if operands else EMPTY
     if name in IDENTITY and first.is_param:
         return first
+    if name == "size":
+        return Value(batch=GLOBAL, shape_dim=-1 if len(operands) + len(keywords) == 1 else None, measured=True)
     flat = name in ("flatten", "ravel") and len(operands) == 1
     flat = flat or (name in ("view", "reshape") and len(operands) == 2 and operands[1][1].const == -1)
     return Value(

@@ -109,6 +109,8 @@ class Value:
         origin: expression that picked the rows of a hand-made batch (a GLOBAL whose dim 0 is a batch).
         weak: its rows were picked as a range (`data[i:i + n]`), which may as well be a range of time steps.
         whole: a prepared model computed it from a whole batch.
+        measured: a size read from a replicated tensor.
+        part: something that a library's model holds, not the model itself.
         arg: argument expression of the call that passed it into the current function.
         shape_dim: for a shape, the index of the batch dimension (-1: none of a shape).
         arrival: statement and target where a PENDING was unpacked.
@@ -132,6 +134,8 @@ class Value:
     origin: ast.expr | None = None
     weak: bool = False
     whole: bool = False
+    measured: bool = False
+    part: bool = False
     arg: ast.expr | None = None
     shape_dim: int | None = None
     arrival: tuple[ast.stmt, str] | None = None
@@ -228,6 +232,8 @@ def join(a: Value, b: Value) -> Value:
         origin=a.origin or b.origin,
         weak=a.weak or b.weak,
         whole=a.whole or b.whole,
+        measured=a.measured or b.measured,
+        part=a.part and b.part,
         arg=a.arg if a.arg is b.arg else None,
         shape_dim=a.shape_dim if a.shape_dim is not None else b.shape_dim,
         arrival=a.arrival or b.arrival,
