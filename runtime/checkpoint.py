@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pickle
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import nn
 from torch.optim import Optimizer
 
+from .guard import any as any_rank
 from .guard import on_main
 from .state import DistifyError, require, state
 from .wholes import Wholes
@@ -58,10 +61,10 @@ def _write(obj: Any, path: str, options: dict[str, Any]) -> None:
 
 
 def load(f: Any, map_location: Any = None, **options: Any) -> Any:
-    """Read a file of `save` or `torch.save` on every rank, in place of `torch.load`.
+    """Read a file of `save` or `torch.save` on every rank, in place of `torch.load`; a collective.
 
     Args:
-        f: a path or a file object.
+        f: a path or a file object. A path that only rank 0 can see is read there and sent to the others.
         map_location: as in `torch.load`; by default tensors of any GPU come to this process's own device.
         options: of `torch.load`; `weights_only` is true unless given.
 
@@ -70,14 +73,16 @@ def load(f: Any, map_location: Any = None, **options: Any) -> Any:
 
     Raises:
         NotInitialized: `init` has not run.
+        FileNotFoundError: no rank can see the file (`RankFailed` on the others).
         UnsafeFile: the file holds pickled objects and `weights_only` was not given.
     """
     require("load")
     if map_location is None:
         map_location = _here
     given = options.pop("weights_only", None)
+    source = _within_reach(f)
     try:
-        return torch.load(f, map_location=map_location, weights_only=given is None or given, **options)
+        return torch.load(source, map_location=map_location, weights_only=given is None or given, **options)
     except pickle.UnpicklingError as error:
         if given is not None or "weights" not in str(error).lower():
             raise
@@ -88,6 +93,21 @@ def load(f: Any, map_location: Any = None, **options: Any) -> Any:
             f"reading it could run code. If you trust where it comes from, write runtime.load({f!r}, "
             f"weights_only=False). ({detail})"
         ) from None
+
+
+def _within_reach(f: Any) -> Any:
+    """The file, or its bytes from rank 0 where some rank can't see it (a folder of rank 0's own, another host)."""
+    if not isinstance(f, (str, os.PathLike)) or state.world_size == 1 or not any_rank(not os.path.exists(f)):
+        return f
+    box: list[bytes | None] = [on_main(_bytes_of, os.fspath(f))]
+    dist.broadcast_object_list(box, src=0, group=state.reduce_group)
+    assert box[0] is not None
+    return io.BytesIO(box[0])
+
+
+def _bytes_of(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
 
 
 def _here(storage: Any, place: str) -> Any:
