@@ -271,6 +271,7 @@ def construct(ip: Interpreter, cls: ast.ClassDef, arguments: Arguments, node: as
     )
     value = Value(objs=frozenset({cell}), roles=frozenset(roles), params=taint)
     if Role.LOADER in roles:
+        ip.made.loaders[node] = None
         value = replace(value, sources=frozenset({node}))
     initialise = ip.classes.method(cls, "__init__")
     if initialise is not None:

@@ -63,8 +63,9 @@ def create(
     if dim is not None:
         return _with_rows(ip, name, dim, sources, node, frame)
     if name in _RANDOM_SIZED:
-        # Sized like a whole batch, it is as whole as that.
-        fresh = frame.loops and not any(v.measured for v in _sizes(operands, keywords))
+        # Sized like a whole batch, it is as whole as that; one row, or a number, goes to all samples.
+        sizes = _sizes(operands, keywords)
+        fresh = frame.loops and not any(v.measured for v in sizes) and bool(sizes) and sizes[0].const != 1
         return Value(batch=GLOBAL, origin=node if fresh else None, size0=_first_size(ip, operands, keywords))
     return Value(batch=GLOBAL, size0=_first_size(ip, operands, keywords) if name in _FILLED else None, made=node)
 
