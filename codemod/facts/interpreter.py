@@ -101,7 +101,7 @@ class Interpreter:
         self.loads: dict[ast.expr, ast.expr] = {}
         self.current: dict[ast.AST, Value] = {}
         self.receivers: dict[ast.AST, Value] = {}
-        self.uses_minus_100 = "-100" in source
+        self.uses_minus_100 = any(_is_minus_100(node) for node in ast.walk(tree))
         self.made = Made()
         self.owned_now: set[int] = set()
         self.whole: dict[ast.expr, None] = {}
@@ -335,6 +335,12 @@ class Interpreter:
                 return current.env[name]
             current = current.outer
         return self.module.env.get(name)
+
+
+def _is_minus_100(node: ast.AST) -> bool:
+    """The literal -100, which losses ignore as a target unless told otherwise."""
+    negative = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
+    return negative and isinstance(node.operand, ast.Constant) and node.operand.value == 100  # type: ignore[attr-defined]
 
 
 def join_env(environments: list[dict[str, Value]]) -> dict[str, Value]:

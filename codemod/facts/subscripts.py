@@ -109,8 +109,9 @@ def _of_container(ip: Interpreter, base: Value, index: Value, frame: Frame) -> V
 def _of_sample(ip: Interpreter, base: Value, index: Value, node: ast.Subscript, frame: Frame) -> Value:
     """Index of a tensor with a batch dimension, or of a batch of unknown structure."""
     first = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) and node.slice.elts else node.slice
-    if base.opaque and isinstance(first, ast.Constant) and not isinstance(node.slice, ast.Tuple):
-        return replace(base, opaque=isinstance(first.value, str))
+    key = first.value if isinstance(first, ast.Constant) and not isinstance(node.slice, ast.Tuple) else None
+    if isinstance(key, str) or (base.opaque and key is not None):
+        return replace(base, opaque=False)
     parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     values = index.items if index.items is not None and isinstance(node.slice, ast.Tuple) else (index,)
     return _index_rows(ip, base, list(zip(parts, values)), node, frame)
