@@ -97,7 +97,8 @@ def load(f: Any, map_location: Any = None, **options: Any) -> Any:
 
 def _within_reach(f: Any) -> Any:
     """The file, or its bytes from rank 0 where some rank can't see it (a folder of rank 0's own, another host)."""
-    if not isinstance(f, (str, os.PathLike)) or state.world_size == 1 or not any_rank(not os.path.exists(f)):
+    in_turn = state.world_size == 1 or state.extra.get("alone") or state.extra.get("in turn")
+    if not isinstance(f, (str, os.PathLike)) or in_turn or not any_rank(not os.path.exists(f)):
         return f
     box: list[bytes | None] = [on_main(_bytes_of, os.fspath(f))]
     dist.broadcast_object_list(box, src=0, group=state.reduce_group)

@@ -106,21 +106,26 @@ def _agree(error: BaseException | None) -> None:
 def main_first() -> Iterator[None]:
     """A block that rank 0 runs first, then the first rank of each other machine, then the rest (downloads, caches).
 
+    A block inside another one runs in the turn of the outer.
+
     Raises:
         RankFailed: another rank raised inside the block.
     """
     require("main_first")
-    if state.world_size == 1 or state.extra.get("alone"):
+    if state.world_size == 1 or state.extra.get("alone") or state.extra.get("in turn"):
         yield
         return
     turn = 0 if state.rank == 0 else 1 if state.local_rank == 0 else 2
     for _ in range(turn):
         _agree(None)
     error: BaseException | None = None
+    state.extra["in turn"] = True
     try:
         yield
     except BaseException as raised:
         error = raised
+    finally:
+        state.extra["in turn"] = False
     _agree(error)
     for _ in range(turn + 1, 3):
         _agree(None)

@@ -168,3 +168,19 @@ def test_a_drift_of_pythons_stream_is_put_right(pool2: Pool) -> None:
     random.random()
     expected = random.random()
     assert pool2.run(python_drift) == [(expected, True), (expected, False)]
+
+
+def nested(folder: str) -> list[str]:
+    runtime.init()
+    with runtime.main_first():
+        (Path(folder) / "outer").touch()
+        with runtime.main_first():
+            seen = sorted(p.name for p in Path(folder).iterdir())
+            (Path(folder) / f"inner{runtime.rank()}").touch()
+    return seen
+
+
+def test_a_turn_inside_a_turn_is_the_same_turn(tmp_path: Path, pool2: Pool) -> None:
+    first, second = pool2.run(nested, str(tmp_path))
+    assert first == ["outer"]
+    assert second == ["inner0", "outer"]
