@@ -170,7 +170,7 @@ def test_a_drift_of_pythons_stream_is_put_right(pool2: Pool) -> None:
     assert pool2.run(python_drift) == [(expected, True), (expected, False)]
 
 
-def nested(folder: str) -> list[str]:
+def turn_in_turn(folder: str) -> list[str]:
     runtime.init()
     with runtime.main_first():
         (Path(folder) / "outer").touch()
@@ -181,6 +181,6 @@ def nested(folder: str) -> list[str]:
 
 
 def test_a_turn_inside_a_turn_is_the_same_turn(tmp_path: Path, pool2: Pool) -> None:
-    first, second = pool2.run(nested, str(tmp_path))
+    first, second = pool2.run(turn_in_turn, str(tmp_path))
     assert first == ["outer"]
     assert second == ["inner0", "outer"]
