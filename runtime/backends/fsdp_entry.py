@@ -20,6 +20,7 @@ from torch.distributed.fsdp import FSDPModule
 from ..collectives import void
 from ..state import DistifyError, state
 from .fsdp_tree import Tree
+from .outputs import tensors
 
 API = frozenset(dir(nn.Module))
 
@@ -105,25 +106,6 @@ def refuse_alone() -> None:
             "the rest of its parameters, so it would wait forever. Call the model on all ranks and pass the result in, "
             "or use model = runtime.clone(model) before."
         )
-
-
-def tensors(value: Any, depth: int = 0) -> Iterator[Tensor]:
-    """Tensors with a history in what a forward returned: containers, dataclasses, plain objects."""
-    if isinstance(value, Tensor):
-        if value.requires_grad and value.grad_fn is not None:
-            yield value
-        return
-    if depth > 8 or isinstance(value, (str, bytes, int, float, nn.Module, type)):
-        return
-    if isinstance(value, dict):
-        for item in value.values():
-            yield from tensors(item, depth + 1)
-    elif isinstance(value, (list, tuple, set)):
-        for item in value:
-            yield from tensors(item, depth + 1)
-    elif hasattr(value, "__dict__") and not callable(value):
-        for item in vars(value).values():
-            yield from tensors(item, depth + 1)
 
 
 def open_entries(tree: Tree) -> None:

@@ -6,6 +6,7 @@ in one order on all of them: added in the middle of the backward it would race w
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -46,17 +47,19 @@ def gathered(parameter: Tensor, value: Tensor, pending: Pending) -> Tensor:
     if not (parameter.requires_grad and torch.is_grad_enabled()):
         return value
     pending.order.setdefault(parameter, len(pending.order))
-    return _Gathered.apply(parameter, value, pending)  # type: ignore[no-any-return, no-untyped-call]
+    anchor = torch.empty(0, device=value.device, requires_grad=True)  # the parameter's own hooks stay out of it
+    receive = functools.partial(pending.add, parameter)
+    return _Gathered.apply(anchor, value, receive)  # type: ignore[no-any-return, no-untyped-call]
 
 
 class _Gathered(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, parameter: Tensor, value: Tensor, pending: Pending) -> Tensor:
-        ctx.parameter, ctx.pending = parameter, pending
+    def forward(ctx: Any, anchor: Tensor, value: Tensor, receive: Callable[[Tensor], None]) -> Tensor:
+        ctx.receive = receive
         return value.view_as(value)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[None, None, None]:
-        ctx.pending.add(ctx.parameter, grad.detach())
+        ctx.receive(grad.detach())
         return None, None, None

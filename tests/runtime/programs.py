@@ -378,6 +378,11 @@ def gap(found: Any, expected: Any, where: str = "") -> dict[str, Any]:
     """Places where two results differ in structure, and the largest difference of numbers, under ''."""
     wrong: dict[str, Any] = {"": 0.0}
 
+    def note(size: float, place: str) -> None:
+        wrong[""] = max(wrong[""], size if size == size else float("inf"))
+        if not size <= 1e-3:
+            wrong[place] = size
+
     def look(a: Any, b: Any, place: str) -> None:
         if isinstance(a, Tensor) and isinstance(b, Tensor):
             if type(a) is not type(b) and not isinstance(b, nn.Parameter):
@@ -385,8 +390,7 @@ def gap(found: Any, expected: Any, where: str = "") -> dict[str, Any]:
             elif a.shape != b.shape or a.dtype != b.dtype:
                 wrong[place] = f"{tuple(a.shape)} {a.dtype}, not {tuple(b.shape)} {b.dtype}"
             elif a.numel():
-                size = (a.double() - b.double()).abs().max().item()
-                wrong[""] = max(wrong[""], size if size == size else float("inf"))
+                note((a.double() - b.double()).abs().max().item(), place)
         elif isinstance(a, dict) and isinstance(b, dict):
             if list(a) != list(b):
                 wrong[place] = f"keys {list(a)}, not {list(b)}"
@@ -398,7 +402,7 @@ def gap(found: Any, expected: Any, where: str = "") -> dict[str, Any]:
             for k, (x, y) in enumerate(zip(a, b)):
                 look(x, y, f"{place}[{k}]")
         elif isinstance(a, float) and isinstance(b, (float, int)):
-            wrong[""] = max(wrong[""], abs(a - b) if a == a else float("inf"))
+            note(abs(a - b), place)
         elif a != b:
             wrong[place] = f"{a!r}, not {b!r}"
 

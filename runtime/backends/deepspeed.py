@@ -1,0 +1,196 @@
+"""DeepSpeed's ZeRO, stages 1 to 3, driven so that a run keeps the original's arithmetic; stage 0 is plain data
+parallelism, which the ddp backend does."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from ..batchnorm import share_statistics
+from ..collectives import begin_backward
+from ..state import DistifyError, state
+from .base import group_parameters
+from .deepspeed_check import check, engines_of
+from .deepspeed_load import load
+from .gathered import Pending, gathered
+from .inner import inner_grad
+from .managed import clears_all, copies_whole, roots
+from .meta import load_through_meta
+from .outputs import spare_void
+from .parts import Part, PartedGradients
+from .whole_state import gather_all, module_state
+from .zero import Zero
+from .zero_stages import engine
+
+
+class DeepSpeed(PartedGradients):
+    """DeepSpeed behind the protocol: an engine for each optimizer and the modules that it updates.
+
+    Gradients are reduced during each backward (stages 2, 3) or when they are first asked for (stage 1); `.grad` of the
+    parameters does not show them.
+    """
+
+    name = "deepspeed"
+
+    def __init__(self) -> None:
+        self.deepspeed = load()
+        self.engines: list[Zero] = []
+        self.of: dict[Tensor, Zero] = {}
+        self.by_optimizer: dict[Optimizer, Zero] = {}
+        self.pending = Pending()
+        assert state.config is not None and state.precision is not None
+        self.stage, self.dtype = state.config.zero_stage, state.precision.dtype
+
+    def prepare(self, modules: Sequence[nn.Module], optimizers: Sequence[Optimizer]) -> None:
+        """Build the engines; modules and optimizers stay the user's own.
+
+        Raises:
+            DistifyError: an optimizer can't work on parts, or modules and optimizers don't pair up.
+        """
+        modules = roots(modules)
+        check(modules, optimizers, self.of)
+        for owned, optimizer in engines_of(modules, optimizers):
+            made = engine(self.stage, self.deepspeed, owned, optimizer)
+            self.engines.append(made)
+            self.by_optimizer[optimizer] = made
+            for module in owned:
+                self.of.update({p: made for p in module.parameters()})
+                copies_whole(module, self)
+                module.register_forward_hook(spare_void)
+                clears_all(module, functools.partial(_parameters, module), self)
+                if self.dtype is not None:
+                    _autocasts(module)
+            clears_all(optimizer, functools.partial(group_parameters, optimizer), self)
+
+    def backward(self, loss: Tensor, *, sync: bool, **options: Any) -> None:
+        """Accumulate gradients; they are complete when they are clipped, unscaled or stepped with."""
+        if options.get("create_graph"):
+            raise DistifyError(
+                "runtime.backward(create_graph=True) can't be differentiated again under deepspeed, where gradients "
+                "are reduced to parts. Write runtime.grad(outputs, inputs, create_graph=True), or use backend='ddp'."
+            )
+        begin_backward()
+        for one in self.engines:
+            one.begin()
+        torch.autograd.backward(loss, **options)
+        for one in self.engines:
+            one.end()
+        if sync:
+            self.pending.reduce(lambda p, grad: self.of[p].add(p, grad))
+
+    def grad(self, outputs: Any, inputs: Any, **options: Any) -> tuple[Tensor | None, ...]:
+        """`torch.autograd.grad`.
+
+        Raises:
+            DistifyError: ZeRO 3 is asked for gradients that can be differentiated again.
+        """
+        if self.stage == 3 and options.get("create_graph"):
+            raise DistifyError(
+                "runtime.grad(…, create_graph=True), as a gradient penalty needs it, is not possible with ZeRO 3: "
+                "DeepSpeed gives the parameters back before the second backward. Use zero_stage=2, or backend='fsdp'."
+            )
+        wanted = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+        return tuple(inner_grad(outputs, wanted, lambda x: x in self.of, **options))
+
+    def forget(self, parameters: Sequence[Tensor]) -> None:
+        """Drop what was accumulated for these parameters."""
+        for p in parameters:
+            self.pending.drop(p)
+        for one in self.engines:
+            mine = {p for p in parameters if self.of.get(p) is one}
+            if mine:
+                one.clear(None if mine.issuperset(one.places) else mine)
+
+    def parts(self, parameters: Iterable[Tensor]) -> list[Part]:
+        """This rank's parts of the gradients of these parameters; a collective."""
+        parameters = list(parameters)
+        for one in self.engines:
+            if any(self.of.get(p) is one for p in parameters):
+                one.fold()
+        found = []
+        for k, p in enumerate(parameters):
+            owner = self.of.get(p)
+            grad = owner.grad(p) if owner is not None and p in owner.places else None
+            if grad is not None:
+                found.append(Part(grad, k))
+        return found
+
+    def step(self, optimizer: Optimizer, closure: Any = None) -> Any:
+        """One step on this rank's parts."""
+        result = None
+        if closure is not None:
+            with torch.enable_grad():
+                result = closure()
+        self.by_optimizer[optimizer].step()
+        return result
+
+    def full(self, parameter: Tensor) -> Tensor:
+        """The whole parameter; with ZeRO 3 its gradient is averaged over ranks when the backward is over."""
+        owner = self.of.get(parameter)
+        if owner is None:
+            return parameter
+        if self.stage == 3:
+            return gathered(parameter, owner.whole(parameter), self.pending)
+        return parameter.to(owner.dtypes[parameter])
+
+    def state_dict(self, obj: Any) -> dict[str, Any]:
+        """A snapshot in the original's form, whole, on all ranks."""
+        if isinstance(obj, nn.Module):
+            if not any(p in self.of for p in obj.parameters()):
+                share_statistics(obj)
+                return obj.state_dict()
+            return module_state(obj, lambda p: self.of[p].whole(p).cpu() if p in self.of else p.detach().clone())
+        if isinstance(obj, Optimizer) and obj in self.by_optimizer:
+            found = obj.state_dict()
+            states = self.by_optimizer[obj].states()
+            found["state"] = {k: states[p] for k, p in enumerate(group_parameters(obj)) if p in states}
+            return found
+        whole: dict[str, Any] = gather_all(obj.state_dict())
+        return whole
+
+    def load_state_dict(self, obj: Any, state: dict[str, Any], **options: Any) -> Any:
+        """Load whole tensors."""
+        if isinstance(obj, nn.Module) and any(p in self.of for p in obj.parameters()):
+            result, values = load_through_meta(obj, state, {p: e.shapes[p] for p, e in self.of.items()}, **options)
+            for one in self.engines:
+                mine = {p: value for p, value in values.items() if self.of.get(p) is one}
+                if mine:
+                    one.write(mine)
+            return result
+        if isinstance(obj, Optimizer) and obj in self.by_optimizer:
+            obj.load_state_dict({**state, "state": {}})
+            parameters = group_parameters(obj)
+            return self.by_optimizer[obj].load_states({parameters[k]: found for k, found in state["state"].items()})
+        return obj.load_state_dict(state, **options)
+
+    def cuts(self, item: Tensor | Optimizer) -> bool:
+        """Whether a parameter, or what an optimizer holds, lies in parts."""
+        return item in self.by_optimizer if isinstance(item, Optimizer) else item in self.of
+
+    def whole(self, tensor: Tensor) -> Tensor:
+        """A new tensor with the whole values; a collective."""
+        return self.of[tensor].whole(tensor) if tensor in self.of else tensor.detach().clone()
+
+
+def _parameters(module: nn.Module) -> list[Tensor]:
+    return list(module.parameters())
+
+
+def _autocasts(module: nn.Module) -> None:
+    """Weights are in the reduced type, so a forward outside of `runtime.autocast()` must not see fp32 inputs bare."""
+    original = module.forward
+
+    @functools.wraps(original)
+    def forward(*args: Any, **kwargs: Any) -> Any:
+        assert state.precision is not None and state.device is not None
+        if torch.is_autocast_enabled(state.device.type):
+            return original(*args, **kwargs)
+        with state.precision.autocast():
+            return original(*args, **kwargs)
+
+    module.__dict__["forward"] = forward

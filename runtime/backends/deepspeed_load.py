@@ -1,0 +1,147 @@
+"""DeepSpeed, imported when a run asks for it, with its messages kept off standard output."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from ..state import DistifyError, state
+
+VERSION = (0, 19, 8)
+
+
+def load() -> Any:
+    """The module `deepspeed`, for the device of this run.
+
+    Raises:
+        DistifyError: it is not installed, too old, or can't do what the run asks for.
+    """
+    assert state.device is not None and state.precision is not None
+    if state.precision.name == "fp16" and state.device.type == "cpu":
+        raise DistifyError(
+            "backend='deepspeed' with precision='fp16' needs a GPU: DeepSpeed has no fp16 on the CPU. Use "
+            "precision='bf16' or 'fp32', or backend='ddp'."
+        )
+    os.environ.setdefault("DS_ACCELERATOR", state.device.type)
+    with quiet():
+        try:
+            import deepspeed
+        except ImportError as error:
+            raise DistifyError(
+                "backend='deepspeed' needs the package deepspeed, which can't be imported "
+                f"({error}). Install it with `pip install 'torch-distify[deepspeed]'`, or use backend='fsdp'."
+            ) from error
+    found = tuple(int(part) for part in deepspeed.__version__.split("+")[0].split(".")[:3] if part.isdigit())
+    if found < VERSION:
+        raise DistifyError(
+            f"backend='deepspeed' needs DeepSpeed {'.'.join(map(str, VERSION))} or newer, found "
+            f"{deepspeed.__version__}: older ones reduce gradients when they think that a window is complete. "
+            "Upgrade it with `pip install -U deepspeed`."
+        )
+    for handler in logging.getLogger("DeepSpeed").handlers:
+        if isinstance(handler, logging.StreamHandler) and handler.stream in (sys.stdout, sys.__stdout__):
+            handler.setStream(sys.stderr)
+    return deepspeed
+
+
+def connect(deepspeed: Any) -> None:
+    """Let DeepSpeed use the process group that exists.
+
+    On the CPU it would compile a C++ extension for shared-memory collectives at this point, with one rank waiting for
+    another's lock; the group's own do.
+    """
+    backend: Any = import_module("deepspeed.comm.torch")
+    compiled, backend.build_shm_op = backend.build_shm_op, lambda: None
+    try:
+        deepspeed.init_distributed(dist_backend=dist.get_backend(), auto_mpi_discovery=False, verbose=False)
+    finally:
+        backend.build_shm_op = compiled
+
+
+@contextmanager
+def equal_parameters() -> Iterator[None]:
+    """Building a ZeRO 3 engine without the broadcast of each parameter: they are equal, and it fails for scalars."""
+    init: Any = import_module("deepspeed.runtime.zero.partition_parameters").Init
+    original = init._zero_init_param
+
+    def zero_init_param(self: Any, parameter: Any) -> None:
+        self._convert_to_deepspeed_param(parameter)
+        parameter.partition()
+
+    init._zero_init_param = zero_init_param
+    try:
+        yield
+    finally:
+        init._zero_init_param = original
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """What is printed inside, by this process or one that it starts, goes to standard error."""
+    stream = sys.stdout
+    stream.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        sys.stdout = stream
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def config(stage: int, dtype: torch.dtype | None, numel: int) -> dict[str, Any]:
+    """The configuration of one engine: every key that changes arithmetic is set, no default of DeepSpeed is relied on.
+
+    Args:
+        stage: ZeRO stage, 1 to 3.
+        dtype: type in which the run computes, `None` for fp32.
+        numel: elements of the model.
+
+    Clipping, loss scale and accumulation are the runtime's: DeepSpeed would clip at norm 1.0 without being asked.
+    """
+    bucket = max(1, min(500_000_000, numel))
+    bucket += bucket % 2  # DeepSpeed wants an even one
+    zero: dict[str, Any] = {
+        "stage": stage,
+        "contiguous_gradients": True,
+        "reduce_scatter": True,
+        "reduce_bucket_size": bucket,
+        "allgather_bucket_size": bucket,
+        "round_robin_gradients": False,
+        "ignore_unused_parameters": True,
+        "elastic_checkpoint": False,
+        "zero_quantized_weights": False,
+        "zero_quantized_gradients": False,
+        "zero_quantized_nontrainable_weights": False,
+        "zero_hpz_partition_size": 1,
+        "compute_grad_norm": stage == 3,
+    }
+    return {
+        "train_micro_batch_size_per_gpu": 1,
+        "gradient_accumulation_steps": 1,
+        "managed_gradient_accumulation": False,
+        "gradient_clipping": 0.0,
+        "prescale_gradients": False,
+        "gradient_predivide_factor": 1.0,
+        "gradient_allreduce_op": "mean",
+        "communication_data_type": "fp32",
+        "data_types": {"grad_accum_dtype": "fp32", "keep_in_fp32_modules": []},
+        "fp16": {"enabled": dtype is torch.float16, "loss_scale": 1.0, "auto_cast": False},
+        "bf16": {"enabled": dtype is torch.bfloat16},
+        "torch_autocast": {"enabled": False},
+        "zero_optimization": zero,
+        "zero_allow_untested_optimizer": True,
+        "zero_force_ds_cpu_optimizer": False,
+        "wall_clock_breakdown": False,
+    }
