@@ -141,6 +141,8 @@ def references(folder: Path, case: object) -> str:
     scratch.mkdir(exist_ok=True)
     problems = ""
     for label in ("original", "single-bf16", "single-fp16"):
+        if (scratch / f"{label}.txt").exists():
+            continue
         file = "original.py" if label == "original" else "converted.py"
         options = {} if label == "original" else environment("ddp", None, label.split("-")[1])
         text, error = run_script(folder / name / file, runs, {**env, **options}, 1, scratch / label)
@@ -171,7 +173,9 @@ def run(folder: Path, nproc: int, jobs: int, only: str, backends: str) -> None:
                 log.write(json.dumps(asdict(row)) + "\n")
                 log.flush()
                 shown = f"{row.fixture:18} {row.backend:11} {row.precision:5} {row.outcome:8}"
-                print(f"{shown} {row.numbers:5d} {row.worst:9.1e} {row.seconds:6.1f}s {row.detail[-160:]!r}", flush=True)
+                print(
+                    f"{shown} {row.numbers:5d} {row.worst:9.1e} {row.seconds:6.1f}s {row.detail[-160:]!r}", flush=True
+                )
 
 
 def main() -> None:
