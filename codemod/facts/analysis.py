@@ -131,7 +131,7 @@ def _interpret(
     _converge(first)
     second = Interpreter(tree, source, dict(parents), names, split_dim)
     for cell in first.heap.cells:
-        second.heap.allocate(cell.node, first.heap.kind(cell), cls=cell.cls, ref=cell.ref, loops=cell.loops)
+        second.heap.allocate(cell.node, cell.kind, context=cell.context, cls=cell.cls, ref=cell.ref, loops=cell.loops)
     for index, cell in enumerate(first.heap.cells):
         second.heap[index].root = cell.root
     second.sites.owned = set(first.sites.owned)
@@ -141,6 +141,7 @@ def _interpret(
     second.made.training_defs = first.made.training_defs
     second.made.training_loops = first.made.training_loops
     second.made.running_defs = first.made.running_defs
+    second.made.making_defs = first.made.making_defs
     second.made.batch_functions = first.made.batch_functions
     second.batch_sizes = first.batch_sizes
     second.assume_feeds = False

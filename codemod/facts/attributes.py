@@ -29,7 +29,7 @@ def attribute(ip: Interpreter, node: ast.Attribute, frame: Frame) -> Value:
 def get(ip: Interpreter, base: Value, name: str, node: ast.AST, frame: Frame) -> Value:
     """Value of an attribute of a value."""
     if base.ref is not None and not base.objs and base.dep <= Dep.GLOBAL:
-        return Value(ref=f"{base.ref}.{name}")
+        return Value(ref="|".join(f"{ref}.{name}" for ref in base.ref.split("|")))
     if base.is_sample and not base.objs:
         return _of_sample(ip, base, name, node, frame)
     if name == "shape" and base.dep <= Dep.GLOBAL and not base.objs and not base.is_param:
@@ -53,7 +53,12 @@ def get(ip: Interpreter, base: Value, name: str, node: ast.AST, frame: Frame) ->
         return _model_part(base, name)
     if base.has(Role.LOADER) or base.has(Role.OPTIMIZER):
         return HOST
-    return Value(batch=base.batch if base.batch.dep is not Dep.BOTTOM else GLOBAL, params=base.params)
+    if base.batch.whole and name in ("T", "mT", "H", "mH"):
+        return base.with_batch(_transposed(base.batch, name))
+    if base.batch.whole and (name == "shape" or name in _METADATA):
+        return HOST
+    batch = base.batch if base.batch.dep is not Dep.BOTTOM else GLOBAL
+    return Value(batch=batch, params=base.params, origin=base.origin if base.batch.whole else None)
 
 
 def _model_part(base: Value, name: str) -> Value:
@@ -67,8 +72,8 @@ def _of_sample(ip: Interpreter, base: Value, name: str, node: ast.AST, frame: Fr
     batch = base.batch
     if name == "shape":
         return Value(batch=GLOBAL, shape_dim=-1 if batch.dim is None else batch.dim, sources=base.sources)
-    if name in ("T", "mT", "H"):
-        return base.with_batch(replace(batch, dim={0: 1, 1: 0}.get(batch.dim) if batch.dim is not None else None))
+    if name in ("T", "mT", "H", "mH"):
+        return base.with_batch(_transposed(batch, name))
     if name in _METADATA:
         return HOST
     if base.opaque and name == "loss":
@@ -76,6 +81,13 @@ def _of_sample(ip: Interpreter, base: Value, name: str, node: ast.AST, frame: Fr
     if name in _SAME_ROWS:
         return base
     return replace(base, batch=replace(batch, ndim=None))
+
+
+def _transposed(batch: Batch, name: str) -> Batch:
+    """`.T` of a matrix; `.mT` swaps the last two dimensions, which only in a matrix are the rows'."""
+    if name.startswith("m") and batch.ndim != 2:
+        return batch
+    return replace(batch, dim={0: 1, 1: 0}.get(batch.dim) if batch.dim is not None else None)
 
 
 def _of_cell(ip: Interpreter, index: int, name: str, frame: Frame) -> Value:

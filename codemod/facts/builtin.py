@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import attributes, expressions, loops, operators, sinks
-from .values import EMPTY, GLOBAL, HOST, ROWS, Dep, Role, Value, join, join_all, union
+from .values import EMPTY, EXACT_ROWS, GLOBAL, HOST, ROWS, Dep, Role, Value, join, join_all, union
 
 if TYPE_CHECKING:
     from .calls import Arguments
@@ -30,7 +30,8 @@ def call(ip: Interpreter, name: str, arguments: Arguments, node: ast.Call, frame
 def _len(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
     value = arguments.get(0, "obj")
     if value.is_sample and not value.opaque and value.items is None and value.batch.dim == 0:
-        return Value(batch=ROWS, sources=value.sources)
+        exact = not (value.batch.ragged or value.batch.reason)
+        return Value(batch=EXACT_ROWS if exact else ROWS, sources=value.sources, built=frozenset({node}))
     return replace(HOST, measured=value.dep is Dep.GLOBAL and not value.objs)
 
 
@@ -60,7 +61,7 @@ def _same(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -
 def _sequence(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
     """list, tuple, sorted, set, reversed."""
     if not arguments.positional:
-        return Value(objs=frozenset({ip.heap.allocate(node, loops=frame.loops)}))
+        return Value(objs=frozenset({ip.allocate(node, frame)}))
     value = arguments.positional[0][1]
     if (
         value.items is not None
@@ -68,8 +69,10 @@ def _sequence(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Fram
         and getattr(node.func, "id", "") in ("list", "tuple")
     ):
         return replace(value, objs=frozenset())
+    fetching, frame.fetching = frame.fetching, node
     element = _element(ip, arguments, 0, frame)
-    cell = ip.heap.allocate(node, loops=frame.loops)
+    frame.fetching = fetching
+    cell = ip.allocate(node, frame)
     ip.heap.add(cell, element)
     return Value(objs=frozenset({cell}), element=element, params=value.params)
 
@@ -132,7 +135,7 @@ def _getattr(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame
     if isinstance(name, str):
         return join(attributes.get(ip, base, name, node, frame), arguments.get(2, "default"))
     if base.ref is not None:
-        return Value(ref=f"{base.ref}.<dynamic>")
+        return Value(ref="|".join(f"{ref}.<dynamic>" for ref in base.ref.split("|")))
     return HOST
 
 
@@ -166,7 +169,7 @@ def _filter(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame)
 
 
 def _dict(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
-    cell = ip.heap.allocate(node, loops=frame.loops)
+    cell = ip.allocate(node, frame)
     for name, (_, value) in arguments.keywords.items():
         ip.heap.store(cell, name, value)
         ip.heap.add(cell, value)

@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import attributes, builtin, divisors, expressions, externals, methods, models, sinks
+from . import attributes, builtin, divisors, expressions, externals, methods, models, owners, sinks
 from .values import EMPTY, HOST, Dep, FunctionRef, Role, Value, join, join_all
 
 if TYPE_CHECKING:
@@ -111,14 +111,18 @@ def _dispatch(ip: Interpreter, node: ast.Call, callee: Value, arguments: Argumen
     if results:
         return join_all(results)
     if callee.ref is not None and not callee.objs:
-        if callee.ref.startswith("builtins."):
-            return builtin.call(ip, callee.ref[9:], arguments, node, frame)
-        return externals.call(ip, callee.ref, arguments, node, frame)
+        return join_all(_external(ip, ref, arguments, node, frame) for ref in callee.ref.split("|"))
     if callee.objs and _callable_cells(ip, callee):
         return join_all(models.run(ip, cell, arguments, node, frame) for cell in callee.objs)
     if isinstance(node.func, ast.Attribute):
         return methods.call(ip, node, arguments, frame)
     return externals.unknown(ip, arguments, node, frame)
+
+
+def _external(ip: Interpreter, ref: str, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
+    if ref.startswith("builtins."):
+        return builtin.call(ip, ref[9:], arguments, node, frame)
+    return externals.call(ip, ref, arguments, node, frame)
 
 
 def _callable_cells(ip: Interpreter, value: Value) -> bool:
@@ -161,7 +165,7 @@ def _rehome(value: Value, function: ast.AST, node: ast.Call, in_loop: bool) -> V
     """A hand-made batch that a function picks and returns was picked by the call, a new tensor made by it."""
     if value.items is not None:
         return replace(value, items=tuple(_rehome(v, function, node, in_loop) for v in value.items))
-    if value.dep is not Dep.GLOBAL:
+    if value.dep is not Dep.GLOBAL or value.batch.whole:
         return value
     picked = in_loop and _within(value.origin, function)
     return replace(
@@ -194,7 +198,8 @@ def enter(
     ip.called.add(ref.node)
     in_forward = forward if forward is not None else bool(caller and caller.forward)
     loops = caller.loops if caller else ()
-    key = (ref, tuple(sorted(((str(k), v) for k, v in given.items()), key=lambda i: i[0])), in_forward, loops)
+    where = node if ref.node in ip.made.making_defs else None
+    key = (ref, where, tuple(sorted(((str(k), v) for k, v in given.items()), key=lambda i: i[0])), in_forward, loops)
     if key in ip.memo:
         return ip.memo[key]
     if (ref.node in ip.running and _recursions(ref.node, caller) > 1) or (caller and caller.depth > MAX_DEPTH):
@@ -214,7 +219,7 @@ def enter(
         ip.running.discard(ref.node)
     result = frame.returned
     if frame.yielded is not None:
-        result = Value(element=frame.yielded)
+        result = Value(element=frame.yielded, stream=True)
     if result.arg is not None and not result.is_param:
         result = replace(result, arg=None)
     ip.memo[key] = result
@@ -253,17 +258,28 @@ def _bind_parameters(ip: Interpreter, ref: FunctionRef, given: dict[int | str, V
         frame.env[args.vararg.arg] = Value(items=tuple(extra))
     if args.kwarg is not None:
         known = {*names, *[a.arg for a in args.kwonlyargs]}
-        cell = ip.heap.allocate(ref.node, "kwargs")
+        cell = ip.allocate(ref.node, frame, "kwargs")
         for key, value in given.items():
             if isinstance(key, str) and key not in known:
+                value = _kept(ip, value, frame)
                 ip.heap.store(cell, key, value)
+                ip.heap.add(cell, value)
         frame.env[args.kwarg.arg] = Value(objs=frozenset({cell}))
+
+
+def _kept(ip: Interpreter, value: Value, frame: Frame) -> Value:
+    """A row count that goes into `**kwargs` is made global where it is passed."""
+    if value.dep is Dep.ROWS and value.arg is not None and frame.caller is not None:
+        return sinks.as_global(ip, value.arg, value, frame.caller)
+    return value
 
 
 def construct(ip: Interpreter, cls: ast.ClassDef, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
     """An instance of a class of the program."""
-    cell = ip.heap.allocate(node, cls.name, cls=cls, loops=frame.loops)
     roles = externals.class_roles(ip, cls)
+    if roles:
+        externals.note_making(ip, frame)
+    cell = ip.allocate(node, frame, cls.name, cls=cls)
     for role in roles:
         ip.heap.mark(cell, role)
     taint = (
@@ -280,7 +296,7 @@ def construct(ip: Interpreter, cls: ast.ClassDef, arguments: Arguments, node: as
         externals.initialise_base(ip, cell, arguments, frame)
         _dataclass_fields(ip, cls, cell, arguments)
     if Role.OPTIMIZER in roles:
-        externals.own_parameters(ip, node, arguments, frame, "")
+        owners.own_parameters(ip, node, arguments, frame, "", frozenset({cell}))
     return value
 
 

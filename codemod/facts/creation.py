@@ -6,10 +6,10 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import operators, sinks
+from . import naming, operators, sinks
 from .model import Draw
 from .torchnames import words
-from .values import GLOBAL, REDUCED, Batch, Dep, Value, tensor, union
+from .values import GLOBAL, REDUCED, Batch, Dep, Value, tensor, union, whole
 
 if TYPE_CHECKING:
     from .interpreter import Frame, Interpreter
@@ -52,7 +52,8 @@ def create(
         for operand, value in operands:
             if value.dep is Dep.ROWS and not frame.forward:
                 sinks.count(ip, operand, frame)
-        return Value(batch=REDUCED, origin=node if frame.loops else None)
+        rows = any(v.batch.exact for v in values)
+        return Value(batch=whole(0, 1) if rows else REDUCED, origin=node if frame.loops else None)
     if name in _RANDOM_OF_VALUES | _RANDOM_IN_PLACE:
         return _random_of_values(ip, operands, keywords, node, frame)
     like = next((v for v in values[:1] if v.is_sample), None)
@@ -62,6 +63,9 @@ def create(
     sources = union([v.sources for v in values])
     if dim is not None:
         return _with_rows(ip, name, dim, sources, node, frame)
+    counted = next((i for i, v in enumerate(_sizes_given(operands, keywords)) if v.batch.exact), None)
+    if counted is not None:
+        return Value(batch=whole(counted, 1 if name in _RANGES else None), origin=node)
     if name in _RANDOM_SIZED:
         # Sized like a whole batch, it is as whole as that; one row, or a number, goes to all samples.
         sizes = _sizes(operands, keywords)
@@ -77,16 +81,20 @@ def _with_rows(
     value = Value(batch=Batch(Dep.SAMPLE, dim=dim), sources=sources)
     if name in _RANDOM_SIZED:
         _draw(ip, node, value, frame, dim)
+        return value
+    value = replace(value, built=frozenset({node}))
     if name in _RANGES:
         return replace(value, origin=node, batch=replace(value.batch, ndim=2 if name == "eye" else 1))
     return value
 
 
 def _like(ip: Interpreter, name: str, like: Value | None, values: list[Value], node: ast.Call, frame: Frame) -> Value:
+    if values and values[0].batch.whole:
+        return Value(batch=replace(values[0].batch, ragged=False), origin=node)
     if like is None:
         origin = node if name in _RANDOM_LIKE and any(v.origin for v in values) else None
         return Value(batch=GLOBAL, origin=origin, params=union(v.params for v in values))
-    value = tensor(like.batch, like)
+    value = tensor(replace(like.batch, ragged=False, kind=""), like)
     if name in _RANDOM_LIKE:
         _draw(ip, node, value, frame, like.batch.dim)
     return value
@@ -99,7 +107,7 @@ def _draw(ip: Interpreter, node: ast.Call, value: Value, frame: Frame, dim: int 
     if dim != 0:
         ip.sites.report("DST105", node, "A random tensor has its batch dimension not first; it can't be drawn whole.")
         return
-    ip.sites.keep(ip.sites.draws, node, Draw(node, sinks.of_text(ip, value, frame)))
+    ip.sites.keep(ip.sites.draws, node, Draw(node, naming.of_text(ip, node, value, frame)))
 
 
 def typed(ip: Interpreter, operands: list[Operand], node: ast.Call, frame: Frame) -> Value:
@@ -107,7 +115,7 @@ def typed(ip: Interpreter, operands: list[Operand], node: ast.Call, frame: Frame
     sources = union(v.sources for _, v in operands)
     dim = _batch_dim(operands, {})
     if dim is not None:
-        return Value(batch=Batch(Dep.SAMPLE, dim=dim), sources=sources)
+        return Value(batch=Batch(Dep.SAMPLE, dim=dim), sources=sources, built=frozenset({node}))
     if len(operands) == 1 and operands[0][1].dep > Dep.ROWS:
         return operands[0][1]
     picked = any(v.origin is not None for _, v in operands)
@@ -154,10 +162,15 @@ def _sizes(operands: list[Operand], keywords: dict[str, Operand]) -> list[Value]
     return found
 
 
+def _sizes_given(operands: list[Operand], keywords: dict[str, Operand]) -> list[Value]:
+    """Values of the sizes of a new shape: of the tuple among the operands, if there is one."""
+    tuples = [o for o in operands if o[1].items is not None]
+    return _sizes(tuples or operands, keywords)
+
+
 def _batch_dim(operands: list[Operand], keywords: dict[str, Operand]) -> int | None:
     """Which dimension of a new shape is this rank's rows, `None` if none is."""
-    tuples = [o for o in operands if o[1].items is not None]
-    for index, value in enumerate(_sizes(tuples or operands, keywords)):
+    for index, value in enumerate(_sizes_given(operands, keywords)):
         if value.dep is Dep.ROWS:
             return index
         if value.shape_dim is not None and value.shape_dim >= 0:

@@ -9,7 +9,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import attributes, calls, loops, operators, sinks, subscripts
+from .local import deep_sources, has_sample, is_leaf
 from .values import (
+    COUNTED,
     EMPTY,
     GLOBAL,
     HOST,
@@ -23,6 +25,7 @@ from .values import (
     join_all,
     tensor,
     union,
+    whole,
 )
 
 if TYPE_CHECKING:
@@ -43,7 +46,7 @@ def _as_edited(ip: Interpreter, node: ast.expr, value: Value) -> Value:
     """What the expression will be once the edits that are already decided are made."""
     if node in ip.sites.counts and value.dep is Dep.ROWS:
         ip.sites.used.add(node)
-        return tensor(REDUCED)
+        return tensor(COUNTED if value.batch.exact else REDUCED)
     if node in ip.sites.gathers and has_sample(value):
         ip.sites.used.add(node)
         return globalised(value)
@@ -62,10 +65,17 @@ def _split(ip: Interpreter, value: Value, node: ast.expr, dim: int) -> Value:
 
 def globalised(value: Value) -> Value:
     """The value after `runtime.gather`: the same structure, nothing of it local."""
-    if value.items is not None:
-        return replace(value, batch=REDUCED, items=tuple(globalised(v) for v in value.items), sources=frozenset())
+    batch = value.batch
+    if value.is_sample:
+        batch = whole(batch.dim, batch.ndim, ragged=batch.ragged or bool(batch.reason))
+    elif batch.dep is Dep.ROWS:
+        batch = COUNTED if batch.exact else REDUCED
+    elif batch.dep > Dep.GLOBAL:
+        batch = REDUCED
+    items = None if value.items is None else tuple(globalised(v) for v in value.items)
     element = globalised(value.element) if value.element is not None else None
-    return replace(value, batch=REDUCED, element=element, sources=frozenset(), opaque=value.opaque)
+    nothing: frozenset[ast.AST] = frozenset()
+    return replace(value, batch=batch, items=items, element=element, sources=nothing, built=frozenset(), origin=None)
 
 
 def sampled(value: Value, source: ast.AST, dim: int = 0) -> Value:
@@ -73,24 +83,7 @@ def sampled(value: Value, source: ast.AST, dim: int = 0) -> Value:
     if value.items is not None:
         return Value(items=tuple(sampled(v, source, dim) for v in value.items), sources=frozenset({source}))
     batch = Batch(Dep.SAMPLE, dim=dim, ndim=value.batch.ndim)
-    return Value(batch=batch, sources=frozenset({source}), opaque=value.opaque, element=None)
-
-
-def has_sample(value: Value) -> bool:
-    """Whether a value is, or holds, one row per sample."""
-    if value.is_sample:
-        return True
-    if value.items is not None and any(has_sample(v) for v in value.items):
-        return True
-    return value.element is not None and has_sample(value.element)
-
-
-def deep_sources(value: Value) -> frozenset[ast.AST]:
-    """Sources of a value and of what it holds."""
-    inner = [deep_sources(v) for v in value.items or ()]
-    if value.element is not None:
-        inner.append(deep_sources(value.element))
-    return union([value.sources, *inner])
+    return Value(batch=batch, sources=frozenset({source}), opaque=value.opaque, leaf=True)
 
 
 def iterate(ip: Interpreter, node: ast.expr, frame: Frame) -> Value:
@@ -149,7 +142,7 @@ def _tuple(ip: Interpreter, node: ast.Tuple | ast.List, frame: Frame) -> Value:
     taint = union(v.params for v in values)
     if isinstance(node, ast.Tuple) and not starred:
         return Value(items=tuple(values), params=taint)
-    cell = ip.heap.allocate(node, loops=frame.loops)
+    cell = ip.allocate(node, frame)
     for value in values:
         ip.heap.add(cell, value)
     if starred or (isinstance(node, ast.List) and not values):
@@ -168,10 +161,12 @@ def _set(ip: Interpreter, node: ast.Set, frame: Frame) -> Value:
 
 
 def _dict(ip: Interpreter, node: ast.Dict, frame: Frame) -> Value:
-    cell = ip.heap.allocate(node, loops=frame.loops)
+    cell = ip.allocate(node, frame)
     taint: frozenset[int] = frozenset()
     for key, item in zip(node.keys, node.values):
         value = evaluate(ip, item, frame)
+        if value.dep is Dep.ROWS:
+            value = sinks.as_global(ip, item, value, frame)
         taint |= value.params
         name = evaluate(ip, key, frame).const if key is not None else None
         if isinstance(name, str):
@@ -188,10 +183,16 @@ def _comprehension(ip: Interpreter, node: ast.ListComp | ast.SetComp | ast.Gener
     members = _over_tuple(ip, node, frame)
     if members is not None:
         return members
-    value = _in_comprehension(ip, node.generators, frame, lambda: evaluate(ip, node.elt, frame))
+    lazy = isinstance(node, ast.GeneratorExp) and not isinstance(ip.parents.get(node), ast.Call)
+    value = _in_comprehension(
+        ip,
+        node.generators,
+        frame,
+        lambda: evaluate(ip, node.elt, frame) if lazy else _member(ip, node.elt, node.generators, frame),
+    )
     taint = union([value.params, *[ip.sites.values.get(g.iter, EMPTY).params for g in node.generators]])
     if isinstance(node, ast.ListComp):
-        cell = ip.heap.allocate(node, loops=frame.loops)
+        cell = ip.allocate(node, frame)
         ip.heap.add(cell, value)
         return Value(objs=frozenset({cell}), element=value, params=taint)
     return Value(element=value, params=taint)
@@ -209,7 +210,7 @@ def _over_tuple(ip: Interpreter, node: ast.ListComp | ast.SetComp | ast.Generato
         return None
     saved, items = dict(frame.env), []
     for item in over.items:
-        stores.store(ip, generator.target, item, frame.statement, frame)
+        stores.store(ip, generator.target, item, None, frame)
         items.append(evaluate(ip, node.elt, frame))
     frame.env = saved
     return Value(items=tuple(items))
@@ -218,10 +219,10 @@ def _over_tuple(ip: Interpreter, node: ast.ListComp | ast.SetComp | ast.Generato
 def _dictcomp(ip: Interpreter, node: ast.DictComp, frame: Frame) -> Value:
     def body() -> Value:
         evaluate(ip, node.key, frame)
-        return evaluate(ip, node.value, frame)
+        return _member(ip, node.value, node.generators, frame)
 
     value = _in_comprehension(ip, node.generators, frame, body)
-    cell = ip.heap.allocate(node, loops=frame.loops)
+    cell = ip.allocate(node, frame)
     ip.heap.add(cell, value)
     return Value(objs=frozenset({cell}), params=value.params)
 
@@ -231,20 +232,43 @@ def _in_comprehension(
 ) -> Value:
     from . import stores  # stores evaluates targets through this module
 
-    saved, saved_loops = dict(frame.env), frame.loops
+    saved, saved_loops, fetching = dict(frame.env), frame.loops, frame.fetching
     for generator in generators:
+        frame.fetching = generator
         element = iterate(ip, generator.iter, frame)
+        frame.fetching = None
         frame.loops = (*frame.loops, generator)
-        stores.store(ip, generator.target, element, frame.statement, frame)
+        stores.store(ip, generator.target, element, None, frame)
         for test in generator.ifs:
-            evaluate(ip, test, frame)
+            decide(ip, test, frame)
     value = body()
-    frame.env, frame.loops = saved, saved_loops
+    frame.env, frame.loops, frame.fetching = saved, saved_loops, fetching
+    return value
+
+
+def decide(ip: Interpreter, node: ast.expr, frame: Frame) -> None:
+    """Evaluate a condition: what it tests is the same on every rank, so that all take the same branch."""
+    if isinstance(node, ast.BoolOp):
+        for part in node.values:
+            decide(ip, part, frame)
+        ip.sites.record(node, HOST)
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        decide(ip, node.operand, frame)
+        ip.sites.record(node, HOST)
+    else:
+        sinks.as_global(ip, node, evaluate(ip, node, frame), frame)
+
+
+def _member(ip: Interpreter, node: ast.expr, generators: list[ast.comprehension], frame: Frame) -> Value:
+    """An element of a comprehension; where that goes over batches, what is computed outlives its batch."""
+    value = evaluate(ip, node, frame)
+    if any(generator in frame.alive for generator in generators) and not is_leaf(value):
+        return sinks.as_global(ip, node, value, frame)
     return value
 
 
 def _ifexp(ip: Interpreter, node: ast.IfExp, frame: Frame) -> Value:
-    evaluate(ip, node.test, frame)
+    decide(ip, node.test, frame)
     return join(evaluate(ip, node.body, frame), evaluate(ip, node.orelse, frame))
 
 

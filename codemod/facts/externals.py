@@ -6,8 +6,8 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import attributes, creation, losses, operators, runtimecalls, sinks, tensors
-from .made import MadeOptimizer
+from . import attributes, creation, losses, operators, owners, runtimecalls, sinks, tensors
+from .local import is_local
 from .torchnames import TORCH_SPACES
 from .values import EMPTY, GLOBAL, HOST, Batch, Dep, Role, Value, join_all, union
 
@@ -129,17 +129,22 @@ def _pass_through(ip: Interpreter, ref: str, arguments: Arguments, node: ast.Cal
     value = arguments.get(0, "iterable")
     if not arguments.positional and arguments.keywords:
         value = next(iter(arguments.keywords.values()))[1]
-    if ref == "copy.deepcopy" and value.has(Role.MODEL):
-        cells = []
-        for original in value.objs:
-            held = ip.heap[original]
-            cell = ip.heap.allocate(node, f"copy{original}", cls=held.cls, ref=held.ref, loops=frame.loops)
-            ip.heap.mark(cell, Role.MODEL)
-            for name, kept in held.attrs.items():
-                ip.heap.store(cell, name, kept)
-            cells.append(cell)
-        return Value(objs=frozenset(cells), roles=value.roles)
-    return value
+    return deep_copy(ip, value, node, frame) if ref == "copy.deepcopy" else value
+
+
+def deep_copy(ip: Interpreter, value: Value, node: ast.Call, frame: Frame) -> Value:
+    """A deep copy: of a model, another model that no optimizer owns."""
+    if not value.has(Role.MODEL):
+        return replace(value, is_param=False)
+    cells = []
+    for original in value.objs:
+        held = ip.heap[original]
+        cell = ip.allocate(node, frame, f"copy{original}", cls=held.cls, ref=held.ref)
+        ip.heap.mark(cell, Role.MODEL)
+        for name, kept in held.attrs.items():
+            ip.heap.store(cell, name, kept)
+        cells.append(cell)
+    return Value(objs=frozenset(cells), roles=value.roles)
 
 
 def _checkpoint(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
@@ -165,7 +170,7 @@ def _construct(ip: Interpreter, ref: str, arguments: Arguments, node: ast.Call, 
         return _object(ip, ref, node, frame, Role.SCHEDULER)
     if ref.startswith("torch.optim.") and (last[:1].isupper() or last == "<dynamic>"):
         value = _object(ip, ref, node, frame, Role.OPTIMIZER)
-        own_parameters(ip, node, arguments, frame, ref)
+        owners.own_parameters(ip, node, arguments, frame, ref, value.objs)
         return replace(value, params=union(v.params for _, v in arguments.all))
     if ref.startswith("torch.utils.data."):
         return _data(ip, ref, last, arguments, node, frame)
@@ -192,8 +197,19 @@ def _is_loss_or_data(ref: str) -> bool:
     return ref.startswith("transformers.") and ("Tokenizer" in ref or "Config" in last or last.startswith("set_"))
 
 
+def note_making(ip: Interpreter, frame: Frame) -> None:
+    """The functions on the way here build modules, optimizers or loaders: each call of them builds others."""
+    current: Frame | None = frame
+    while current is not None and current.node is not None:
+        if current.node not in ip.made.making_defs:
+            ip.made.making_defs.add(current.node)
+            ip.sites.changed = True
+        current = current.caller
+
+
 def _object(ip: Interpreter, ref: str, node: ast.Call, frame: Frame, role: Role) -> Value:
-    cell = ip.heap.allocate(node, "object", ref=ref, loops=frame.loops)
+    note_making(ip, frame)
+    cell = ip.allocate(node, frame, "object", ref=ref)
     ip.heap.mark(cell, role)
     return Value(objs=frozenset({cell}), roles=frozenset({role}))
 
@@ -210,7 +226,7 @@ def _data(ip: Interpreter, ref: str, last: str, arguments: Arguments, node: ast.
         return replace(value, sources=frozenset({node}))
     if last == "random_split":
         dataset = arguments.get(0, "dataset")
-        cell = ip.heap.allocate(node, "part", ref="torch.utils.data.Subset")
+        cell = ip.allocate(node, frame, "part", ref="torch.utils.data.Subset")
         ip.heap.store(cell, "dataset", dataset)
         return Value(element=Value(objs=frozenset({cell}), roles=frozenset({Role.DATASET})))
     role = Role.SAMPLER if last.endswith("Sampler") else Role.DATASET
@@ -249,79 +265,15 @@ def _module(ip: Interpreter, ref: str, last: str, arguments: Arguments, node: as
     return value
 
 
-def own_parameters(ip: Interpreter, node: ast.Call, arguments: Arguments, frame: Frame, ref: str) -> None:
-    """An optimizer is built over these parameters: their models are prepared, with it, where it gets its name."""
-    cells = union(v.params for _, v in arguments.all)
-    for _, value in arguments.all:
-        cells |= union(ip.heap[c].element.params for c in value.objs)
-        cells |= union(h.params for c in value.objs for h in ip.heap[c].attrs.values())
-    ip.sites.own(cells)
-    ip.owned_now |= cells
-    current: Frame | None = frame
-    while current is not None and current.caller is not None and isinstance(current.statement, ast.Return):
-        current = current.caller
-    where = current or frame
-    statement = where.statement
-    if statement is None:
-        return
-    text = _target(ip, statement)
-    models = tuple(sorted({t for t in (name_of(ip, cell, where) for cell in cells) if t is not None}))
-    known = ip.made.optimizers.get(node)
-    if known is not None:
-        cells |= known.cells
-        models = tuple(sorted({*models, *known.models}))
-    ip.made.optimizers[node] = MadeOptimizer(node, statement, text, models, cells, ref)
-
-
-def _target(ip: Interpreter, statement: ast.stmt) -> str | None:
-    """Source text of the single name or attribute that a statement assigns."""
-    if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], (ast.Name, ast.Attribute)):
-        return ip.text(statement.targets[0])
-    if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, (ast.Name, ast.Attribute)):
-        return ip.text(statement.target)
-    return None
-
-
-def name_of(ip: Interpreter, cell: int, frame: Frame) -> str | None:
-    """How a function can name an object: a variable, an attribute of `self`, `self`."""
-    current: Frame | None = frame
-    while current is not None:
-        for name, value in current.env.items():
-            if (
-                cell in value.objs
-                and not value.part
-                and (value.has(Role.MODEL) or Role.MODEL in ip.heap[cell].roles)
-                and value.items is None
-            ):
-                if current.self_cell == cell and name != _self_name(current):
-                    continue
-                return name
-        own = current.self_cell
-        if own is not None:
-            for name, value in ip.heap[own].attrs.items():
-                if cell in value.objs and value.items is None and not value.part:
-                    return f"{_self_name(current)}.{name}"
-        current = current.outer
-    for name, value in ip.module.env.items():
-        if cell in value.objs and value.items is None and not value.part:
-            return name
-    return None
-
-
-def _self_name(frame: Frame) -> str:
-    args = getattr(frame.node, "args", None)
-    return args.args[0].arg if args is not None and args.args else "self"
-
-
 def unknown(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame, ref: str = "") -> Value:
     """Foreign code: what it is given is made global first, so that what it gives is global."""
     taint = union(v.params for _, v in arguments.all)
     shaped = any(creation.counts_rows(ip, operand) or v.origin is not None for operand, v in arguments.all)
     for operand, value in arguments.all:
-        if value.dep > Dep.GLOBAL or tensors._touches(value):
+        if value.dep > Dep.GLOBAL or is_local(value):
             sinks.as_global(ip, operand, value, frame)
     if ref and (ref.rsplit(".", 1)[-1][:1].isupper() or taint):
-        cell = ip.heap.allocate(node, "object", ref=ref, loops=frame.loops)
+        cell = ip.allocate(node, frame, "object", ref=ref)
         return Value(batch=GLOBAL, objs=frozenset({cell}), params=taint)
     data = any(v.batch.data for _, v in arguments.all)
     wrapped = arguments.positional[0][1] if arguments.positional else EMPTY
@@ -332,4 +284,4 @@ def unknown(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame,
     return Value(batch=Batch(Dep.GLOBAL, data=data), params=taint, origin=origin, weak=weak)
 
 
-__all__ = ["attributes", "call", "class_roles", "initialise_base", "name_of", "own_parameters", "unknown"]
+__all__ = ["attributes", "call", "class_roles", "initialise_base", "unknown"]

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from .values import EMPTY, FunctionRef, Role, Value, cut, join
 
+Context = tuple[int | None, ast.AST | None]
+
 
 @dataclass
 class Cell:
@@ -14,6 +16,8 @@ class Cell:
 
     Attributes:
         node: the expression that makes it.
+        kind: what of that expression it is.
+        context: the object and the call in which it was made.
         cls: its class, where that is part of the program.
         ref: dotted name of the external class or function that made it.
         attrs: joined values of its attributes and of literal string keys.
@@ -24,6 +28,8 @@ class Cell:
     """
 
     node: ast.AST
+    kind: str = ""
+    context: Context = (None, None)
     cls: ast.ClassDef | None = None
     ref: str | None = None
     attrs: dict[str, Value] = field(default_factory=dict)
@@ -38,7 +44,7 @@ class Heap:
 
     def __init__(self) -> None:
         self.cells: list[Cell] = []
-        self._by_key: dict[tuple[ast.AST, str], int] = {}
+        self._by_key: dict[tuple[ast.AST, str, Context], int] = {}
         self.changed = False
 
     def allocate(
@@ -46,21 +52,18 @@ class Heap:
         node: ast.AST,
         kind: str = "",
         *,
+        context: Context = (None, None),
         cls: ast.ClassDef | None = None,
         ref: str | None = None,
         loops: tuple[ast.AST, ...] = (),
     ) -> int:
-        """The cell of one creating expression (the same one at every evaluation)."""
-        key = (node, kind)
+        """The cell of one creating expression, in one object and call (the same one at every evaluation)."""
+        key = (node, kind, context)
         if key not in self._by_key:
             self._by_key[key] = len(self.cells)
-            self.cells.append(Cell(node, cls=cls, ref=ref, loops=loops))
+            self.cells.append(Cell(node, kind, context, cls=cls, ref=ref, loops=loops))
             self.changed = True
         return self._by_key[key]
-
-    def kind(self, cell: Cell) -> str:
-        """The kind under which a cell was allocated."""
-        return next(kind for (node, kind), i in self._by_key.items() if self.cells[i] is cell)
 
     def __getitem__(self, index: int) -> Cell:
         return self.cells[index]

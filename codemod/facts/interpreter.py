@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from . import calls, expressions, stores
+from . import calls, expressions, owners, stores
 from .heap import Classes, Heap
 from .made import Made
 from .names import Names
@@ -35,6 +36,7 @@ class Frame:
         forward: inside the forward of a prepared model.
         loops: running loop statements, callers' included, outermost first.
         alive: for each loop, the groups of sources whose batches one iteration holds.
+        fetching: the loop (or comprehension) whose next element is being made.
         statement: the statement that runs.
         self_cell: the object whose method it is.
     """
@@ -53,6 +55,7 @@ class Frame:
     global_names: set[str] = field(default_factory=set)
     nonlocal_names: set[str] = field(default_factory=set)
     alive: dict[ast.AST | None, set[frozenset[ast.AST]]] = field(default_factory=dict)
+    fetching: ast.AST | None = None
 
     @property
     def depth(self) -> int:
@@ -91,7 +94,7 @@ class Interpreter:
         self.classes = Classes()
         self.sites = Sites()
         self.assume_feeds = True
-        self.memo: dict[tuple[FunctionRef, tuple[tuple[str, Value], ...], bool, tuple[ast.AST, ...]], Value] = {}
+        self.memo: dict[tuple[Any, ...], Value] = {}
         self.running: set[ast.AST] = set()
         self.called: set[ast.AST] = set()
         self.closures: dict[ast.AST, Frame] = {}
@@ -110,6 +113,13 @@ class Interpreter:
         """Source text of a node."""
         return self._text.of(node)
 
+    def allocate(
+        self, node: ast.AST, frame: Frame, kind: str = "", *, cls: ast.ClassDef | None = None, ref: str | None = None
+    ) -> int:
+        """The heap cell of an object made here: one for each object whose method runs, and for each call of a maker."""
+        call = frame.call if frame.node in self.made.making_defs else None
+        return self.heap.allocate(node, kind, context=(frame.self_cell, call), cls=cls, ref=ref, loops=frame.loops)
+
     def run(self) -> None:
         """One pass over the program: the module, then every function that nothing called."""
         self.memo.clear()
@@ -120,6 +130,7 @@ class Interpreter:
         for node in ast.walk(self.tree):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node not in self.called:
                 self._run_uncalled(node)
+        owners.name_optimizers(self)
 
     def _run_uncalled(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         """Interpret a function that no call reaches, its parameters unknown."""
@@ -164,6 +175,11 @@ class Interpreter:
                 separator = "" if module.endswith(".") else "."
                 self.bind(alias.asname or alias.name, Value(ref=f"{module}{separator}{alias.name}"), frame)
 
+    def _assert(self, node: ast.Assert, frame: Frame) -> None:
+        expressions.decide(self, node.test, frame)
+        if node.msg is not None:
+            expressions.evaluate(self, node.msg, frame)
+
     def _functiondef(self, node: ast.FunctionDef, frame: Frame) -> None:
         for default in [*node.args.defaults, *[d for d in node.args.kw_defaults if d is not None]]:
             expressions.evaluate(self, default, frame)
@@ -180,7 +196,7 @@ class Interpreter:
             value = expressions.evaluate(self, base, frame)
             bases.extend(value.classes)
             if value.ref:
-                bases.append(value.ref)
+                bases.extend(value.ref.split("|"))
         self.classes.define(node, bases)
         self.bind(node.name, Value(classes=frozenset({node})), frame)
         inner = Frame(env={}, node=node, outer=frame, caller=frame.caller, loops=frame.loops)
@@ -219,7 +235,7 @@ class Interpreter:
         frame.nonlocal_names.update(node.names)
 
     def _if(self, node: ast.If, frame: Frame) -> bool:
-        expressions.evaluate(self, node.test, frame)
+        expressions.decide(self, node.test, frame)
         tested = self._tensor_tested(node.test)
         return self._branches([node.body, node.orelse], frame, tested)
 
@@ -259,13 +275,15 @@ class Interpreter:
         self._branches([case.body for case in node.cases] + [[]], frame)
 
     def _for(self, node: ast.For, frame: Frame) -> None:
+        frame.fetching = node
         element = expressions.iterate(self, node.iter, frame)
+        frame.fetching = None
         self._loop(node, frame, element)
 
     _asyncfor = _for
 
     def _while(self, node: ast.While, frame: Frame) -> None:
-        expressions.evaluate(self, node.test, frame)
+        expressions.decide(self, node.test, frame)
         self._loop(node, frame, None)
 
     def _loop(self, node: Loop, frame: Frame, element: Value | None) -> None:
@@ -279,7 +297,7 @@ class Interpreter:
             self.block(node.body, frame)
             if isinstance(node, ast.While):
                 frame.statement = node
-                expressions.evaluate(self, node.test, frame)
+                expressions.decide(self, node.test, frame)
             frame.env = join_env([before, frame.env])
             if frame.env == before:
                 break

@@ -6,6 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from .local import deep_sources
 from .values import EMPTY, GLOBAL, HOST, Batch, Dep, FunctionRef, Role, Value, join, join_all
 
 if TYPE_CHECKING:
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
 
 def element(ip: Interpreter, value: Value, frame: Frame) -> Value:
     """Value of one element; a loader's element is a batch, remembered for the loop that runs."""
-    from . import expressions
-
     if value.has(Role.LOADER):
         found = batch(ip, value, frame)
     elif value.items is not None:
@@ -26,20 +25,22 @@ def element(ip: Interpreter, value: Value, frame: Frame) -> Value:
         found = join_all(_cell_element(ip, cell, value, frame) for cell in value.objs)
     elif value.is_sample:
         dim = value.batch.dim - 1 if value.batch.dim else None
-        return replace(value, batch=Batch(Dep.SAMPLE, dim=dim), opaque=False)
+        return replace(value, batch=Batch(Dep.SAMPLE, dim=dim), opaque=False, leaf=False)
     else:
         found = Value(batch=value.batch if value.batch.dep is not Dep.BOTTOM else GLOBAL)
     if value.params and not found.params:
         found = replace(found, params=value.params)
-    note_sources(ip, expressions.deep_sources(found), frame)
+    sources = deep_sources(found)
+    if value.stream and sources:
+        frame.alive.setdefault(_loop(frame), set()).add(sources)
+    note_sources(ip, sources, frame)
     return found
 
 
 def _loop(frame: Frame) -> ast.AST | None:
     """The loop whose iterations get the batches that are fetched now."""
-    statement = frame.statement
-    if isinstance(statement, (ast.For, ast.AsyncFor)) and statement not in frame.loops:
-        return statement
+    if frame.fetching is not None:
+        return frame.fetching
     return frame.loops[-1] if frame.loops else None
 
 
@@ -87,7 +88,7 @@ def _fill(ip: Interpreter, shape: Value, sources: frozenset[ast.AST], sharded: b
     if not sharded:
         return Value(batch=GLOBAL, opaque=shape.opaque)
     dim = shape.batch.dim if shape.is_sample else 0
-    return Value(batch=Batch(Dep.SAMPLE, dim=dim), sources=sources, opaque=shape.opaque)
+    return Value(batch=Batch(Dep.SAMPLE, dim=dim), sources=sources, opaque=shape.opaque, leaf=True)
 
 
 def _fill_dict(ip: Interpreter, shape: Value, sources: frozenset[ast.AST], sharded: bool) -> Value:

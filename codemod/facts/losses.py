@@ -175,6 +175,14 @@ def _divisor(
     return f"{weight}[{text}[{counted}]].sum()", ""
 
 
+_REPEATABLE = words(
+    """
+    view reshape long float int double half bool byte to cpu cuda detach clone flatten contiguous squeeze unsqueeze
+    transpose permute t size type argmax
+    """
+)
+
+
 def is_pure(node: ast.expr) -> bool:
     """Whether an expression can be written twice: names, attributes, constants, indexing, reshaping."""
     if isinstance(node, (ast.Name, ast.Constant)):
@@ -194,12 +202,6 @@ def is_pure(node: ast.expr) -> bool:
     if isinstance(node, ast.Compare):
         return is_pure(node.left) and all(is_pure(item) for item in node.comparators)
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-        harmless = set(
-            """
-            view reshape long float int double half bool byte to cpu cuda detach clone flatten contiguous squeeze
-            unsqueeze transpose permute t size type argmax
-            """.split()
-        )
         inputs = [*node.args, *[k.value for k in node.keywords]]
-        return node.func.attr in harmless and is_pure(node.func.value) and all(is_pure(a) for a in inputs)
+        return node.func.attr in _REPEATABLE and is_pure(node.func.value) and all(is_pure(a) for a in inputs)
     return False

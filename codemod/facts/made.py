@@ -13,9 +13,15 @@ class MadeOptimizer:
     call: ast.Call
     statement: ast.stmt
     text: str | None
-    models: tuple[str, ...]
+    names: frozenset[tuple[int, str]]
     cells: frozenset[int]
     qualified: str
+    made: frozenset[int]
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Source texts of the models whose parameters it owns."""
+        return tuple(sorted({text for _, text in self.names}))
 
 
 @dataclass
@@ -31,6 +37,7 @@ class Made:
         grad_reads: reads of `.grad` of a parameter.
         training_defs: functions in which a backward runs or a loader is iterated.
         running_defs: functions in which a module runs.
+        making_defs: functions in which a module, an optimizer or a loader is built.
         training_loops: loops in which a backward runs.
         batch_functions: functions whose result was split in a training loop.
     """
@@ -47,5 +54,6 @@ class Made:
     grad_reads: set[ast.AST] = field(default_factory=set)
     training_defs: set[ast.AST] = field(default_factory=set)
     running_defs: set[ast.AST] = field(default_factory=set)
+    making_defs: set[ast.AST] = field(default_factory=set)
     training_loops: set[ast.AST] = field(default_factory=set)
     batch_functions: set[ast.AST] = field(default_factory=set)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from . import attributes, expressions, externals, loops, models, runtimecalls, sinks, tensors
 from .heap import Cell
+from .local import is_local
 from .torchnames import TENSOR_METHODS
 from .values import EMPTY, GLOBAL, HOST, Dep, Role, Value, join, join_all, union
 
@@ -25,7 +26,7 @@ def call(ip: Interpreter, node: ast.Call, arguments: Arguments, frame: Frame) ->
     """Value of `receiver.name(...)`."""
     assert isinstance(node.func, ast.Attribute)
     name, receiver = node.func.attr, arguments.receiver
-    if receiver.const is not EMPTY.const and isinstance(receiver.const, str):
+    if isinstance(receiver.const, str):
         return _of_string(ip, arguments, frame)
     roles = receiver.roles | union(ip.heap[cell].roles for cell in receiver.objs)
     if name == "backward" and not receiver.objs:
@@ -109,7 +110,7 @@ def _of_module(
         return _registered(ip, name, receiver, arguments)
     if name in ("append", "extend", "insert"):
         return _grown(ip, receiver, arguments, frame)
-    if any(tensors._touches(v) for _, v in arguments.all):
+    if any(is_local(v) for _, v in arguments.all):
         return join_all(models.run(ip, cell, arguments, node, frame) for cell in receiver.objs)
     return None
 

@@ -6,7 +6,8 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import attributes, losses, operators, tensors
+from . import attributes, losscalls, losses, operators
+from .local import is_local
 from .model import Split
 from .values import EMPTY, HOST, Batch, Dep, FunctionRef, Role, Value, join_all, tensor
 
@@ -42,8 +43,16 @@ def _run(ip: Interpreter, cell: int, arguments: Arguments, node: ast.Call, frame
         method = ip.classes.method(held.cls, name)
         if method is not None:
             ref = FunctionRef(method, cell)
-            return calls.invoke(ip, ref, arguments, node, frame, forward=frame.forward or prepared)
+            return calls.invoke(ip, ref, arguments, node, frame, forward=frame.forward or is_like_prepared(ip, cell))
     return _library_module(ip, held.ref, held.node, arguments, node, frame)
+
+
+def is_like_prepared(ip: Interpreter, cell: int) -> bool:
+    """Whether a module is prepared, or a copy or teacher of the class of one: its forward is the same source text."""
+    if attributes.is_prepared(ip, cell):
+        return True
+    cls = ip.heap[cell].cls
+    return cls is not None and any(ip.heap[owned].cls is cls for owned in ip.sites.owned)
 
 
 def _note_running(ip: Interpreter, frame: Frame) -> None:
@@ -61,9 +70,10 @@ def run_method(ip: Interpreter, ref: FunctionRef, arguments: Arguments, node: as
     from . import calls
 
     assert ref.bound is not None
-    prepared = attributes.is_prepared(ip, ref.bound)
-    if not prepared or frame.forward or ref.node in ip.made.training_defs:
+    if frame.forward or ref.node in ip.made.training_defs or not is_like_prepared(ip, ref.bound):
         return calls.invoke(ip, ref, arguments, node, frame)
+    if not attributes.is_prepared(ip, ref.bound):
+        return calls.invoke(ip, ref, arguments, node, frame, forward=True)
     name = getattr(ref.node, "name", "")
     result = calls.invoke(ip, ref, arguments, node, frame, forward=True)
     if ref.node in ip.made.running_defs and not name.startswith("__"):
@@ -148,9 +158,9 @@ def _library_module(
     values = [v for _, v in operands]
     name = losses.module_loss(ref)
     if name is not None and isinstance(creation, ast.Call):
-        if not any(tensors._touches(v) for v in values):
+        if not any(is_local(v) for v in values):
             return Value(batch=Batch(Dep.GLOBAL, data=any(v.batch.data for v in values)))
-        return tensors.loss(ip, _module_loss(ip, name, node, creation), operands, node, frame)
+        return losscalls.apply(ip, losscalls.of_module(ip, name, node, creation), operands, node, frame)
     last = (ref or "").rsplit(".", 1)[-1]
     if last in _RECURRENT:
         return _recurrent(ip, last, creation, values, node)
@@ -170,16 +180,6 @@ def _library_module(
     value = _same(values)
     library = not (ref or "").startswith("torch.nn.")
     return replace(value, opaque=True) if library and value.is_sample else value
-
-
-def _module_loss(ip: Interpreter, name: str, node: ast.Call, creation: ast.Call) -> losses.Loss:
-    reduction, reason = losses.reduction_of(ip, creation)
-    by = None
-    if reduction == "mean" and losses.DIVISORS[name] == "targets":
-        by, problem = losses.module_divisor(ip, node, creation)
-        if problem:
-            return losses.Loss(name, None, None, problem)
-    return losses.Loss(name, reduction, by, reason)
 
 
 def _same(values: list[Value]) -> Value:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 from . import sinks
 from .model import Full, Split
-from .values import EMPTY, GLOBAL, NOTHING, REDUCED, ROWS, SAMPLE, Batch, Dep, Value, tensor, union
+from .values import EMPTY, GLOBAL, NOTHING, REDUCED, ROWS, SAMPLE, Batch, Dep, Value, tensor, union, whole
 
 if TYPE_CHECKING:
     from .interpreter import Frame, Interpreter
 
 Operand = tuple[ast.expr, Value]
+MIXED = "a value reduced over the slice meets values per sample inside the forward"
 
 
 def binary(ip: Interpreter, node: ast.BinOp, frame: Frame) -> Value:
@@ -27,11 +28,11 @@ def binary(ip: Interpreter, node: ast.BinOp, frame: Frame) -> Value:
 
 def combine(ip: Interpreter, op: ast.operator, left: Operand, right: Operand, node: ast.expr, frame: Frame) -> Value:
     """Combine two evaluated operands."""
-    from . import tensors
+    from . import products
 
     (_, a), (right_node, b) = left, right
     if isinstance(op, ast.MatMult):
-        return tensors.matmul(ip, node, left, right, frame)
+        return products.matmul(ip, node, left, right, frame)
     if isinstance(op, ast.Mod) and isinstance(a.const, str):
         sinks.as_global(ip, right_node, b, frame)
         return EMPTY
@@ -62,14 +63,14 @@ def _containers(a: Value, b: Value) -> Value:
 def _with_rows(ip: Interpreter, op: ast.operator, left: Operand, right: Operand, frame: Frame) -> Value:
     """Arithmetic with this rank's row count: stays local while it is a multiple of it, else becomes global."""
     (_, a), (_, b) = left, right
-    sources = a.sources | b.sources
     both = a.dep is Dep.ROWS and b.dep is Dep.ROWS
     other = b if a.dep is Dep.ROWS else a
     linear = isinstance(op, ast.Mult) and not both and other.dep is Dep.GLOBAL and not other.batch.data
     shared = isinstance(op, (ast.Add, ast.Sub)) and both
-    divided = isinstance(op, (ast.FloorDiv, ast.Div)) and a.dep is Dep.ROWS and b.dep is Dep.GLOBAL and not b.batch.data
+    divided = isinstance(op, ast.Div) and a.dep is Dep.ROWS and b.dep is Dep.GLOBAL and not b.batch.data
     if linear or shared or divided:
-        return Value(batch=ROWS, sources=sources)
+        mixed = any(v.batch.mixed for v in (a, b))
+        return tensor(Batch(Dep.ROWS, mixed=mixed), *[v for v in (a, b) if v.dep is Dep.ROWS])
     averaged = other.dep is Dep.PENDING and isinstance(op, ast.Div) and b.dep is Dep.ROWS
     if frame.forward and averaged and a.batch.kind == "sum":
         # A sum divided by the rows it was taken over is a mean.
@@ -77,7 +78,7 @@ def _with_rows(ip: Interpreter, op: ast.operator, left: Operand, right: Operand,
     if frame.forward:
         if other.is_sample:
             return other
-        return Value(batch=ROWS, sources=sources)
+        return tensor(ROWS, *[v for v in (a, b) if v.dep is Dep.ROWS])
     for node, value in (left, right):
         if value.dep is Dep.ROWS:
             sinks.count(ip, node, frame)
@@ -115,30 +116,72 @@ def elementwise(ip: Interpreter, operands: list[Operand], node: ast.expr, frame:
                 full(ip, operand, value)
     samples = [v for v in values if v.is_sample]
     if not samples:
-        worst = max(values, key=lambda v: v.dep, default=EMPTY)
-        if worst.dep > Dep.ROWS:
-            return replace(tensor(worst.batch, *values), arrival=None)
-        data = any(v.batch.data for v in values)
-        origin = node if any(v.origin is not None for v in values) else None
-        weak = any(v.weak for v in values)
-        return Value(batch=REDUCED if data else GLOBAL, params=taint, origin=origin, weak=weak)
-    for operand, value in operands:
-        if value.dep is Dep.GLOBAL and (value.origin is not None or _is_batch_shaped(ip, value, samples)):
-            split(ip, value.origin or operand)
-    if ip.sites.splits and not frame.forward and any(v.whole and v.dep is Dep.GLOBAL for v in values):
-        ip.sites.report("DST111", node, "A slice meets what the model made of a whole batch.")
+        return _without_samples(operands, node)
+    if any(v.dep is Dep.PENDING for v in values):
+        return tensor(Batch(Dep.UNKNOWN, reason=MIXED), *values)
     unknown = [v for v in values if v.dep is Dep.UNKNOWN]
     if unknown:
         return tensor(unknown[0].batch, *values)
+    met = meet(ip, operands, frame)
+    if met is not None:
+        return _without_samples([(n, met if v.is_sample else v) for n, v in operands], node)
     dims = {v.batch.dim for v in samples}
     ndim = max((v.batch.ndim for v in samples if v.batch.ndim is not None), default=None)
     if any(v.batch.ndim is None for v in samples):
         ndim = None
     dim = dims.pop() if len(dims) == 1 else None
     ragged = any(v.batch.ragged for v in samples)
+    reason = next((v.batch.reason for v in samples if v.batch.reason), "")
     if dim is None and None not in {v.batch.dim for v in samples}:
         return coupled(ip, operands, node, frame)
-    return replace(tensor(Batch(Dep.SAMPLE, dim=dim, ndim=ndim, ragged=ragged), *values), params=taint)
+    batch = Batch(Dep.SAMPLE, dim=dim, ndim=ndim, ragged=ragged, reason=reason)
+    return replace(tensor(batch, *values), params=taint)
+
+
+def _without_samples(operands: list[Operand], node: ast.expr) -> Value:
+    """An elementwise operation on values of which none has this rank's rows."""
+    values = [v for _, v in operands]
+    taint = union(v.params for v in values)
+    worst = max(values, key=lambda v: v.dep, default=EMPTY)
+    if worst.dep > Dep.ROWS:
+        return replace(tensor(worst.batch, *values), arrival=None)
+    origin = node if any(v.origin is not None for v in values) else None
+    weak = any(v.weak for v in values)
+    wholes = [v.batch for v in values if v.batch.whole and not v.batch.exact]
+    batch = REDUCED if any(v.batch.data for v in values) else GLOBAL
+    if wholes:
+        origin = next((v.origin for v in values if v.batch.whole), None)
+        dims = {b.dim for b in wholes}
+        batch = whole(dims.pop() if len(dims) == 1 else None, ragged=any(b.ragged for b in wholes))
+    return Value(batch=batch, params=taint, origin=origin, weak=weak)
+
+
+def meet(ip: Interpreter, operands: list[Operand], frame: Frame) -> Value | None:
+    """Whole batches that meet slices are cut to this rank's rows; where they can't be, the slices are gathered.
+
+    Returns what a gathered slice is, or `None` if the slices stay.
+    """
+    samples = [v for _, v in operands if v.is_sample]
+    kept = False
+    for operand, value in operands:
+        if value.dep is not Dep.GLOBAL or value.batch.exact:
+            continue
+        if value.batch.whole:
+            fits = value.batch.dim is not None and not value.batch.ragged
+            if fits and all(v.batch.dim == value.batch.dim and not v.batch.reason for v in samples):
+                split(ip, value.origin or operand, value.batch.dim)
+            else:
+                kept = True
+        elif value.origin is not None or _is_batch_shaped(ip, value, samples):
+            split(ip, value.origin or operand)
+        elif value.whole and ip.sites.splits and not frame.forward:
+            ip.sites.report("DST111", operand, "A slice meets what the model made of a whole batch.")
+    if not kept or frame.forward:
+        return None
+    for operand, value in operands:
+        if value.is_sample:
+            sinks.gather(ip, operand, value, frame)
+    return Value(batch=whole(samples[0].batch.dim, ragged=True))
 
 
 def _is_batch_shaped(ip: Interpreter, value: Value, samples: list[Value]) -> bool:
@@ -148,19 +191,30 @@ def _is_batch_shaped(ip: Interpreter, value: Value, samples: list[Value]) -> boo
     return any(value.size0 == ip.batch_sizes.get(source) for v in samples for source in v.sources)
 
 
-def coupled(ip: Interpreter, operands: list[Operand], node: ast.expr, frame: Frame) -> Value:
-    """Samples are mixed: outside a forward every per-sample operand is gathered first, inside it is refused."""
+def coupled(
+    ip: Interpreter, operands: list[Operand], node: ast.expr, frame: Frame, result: Batch | None = None
+) -> Value:
+    """Samples are mixed: outside a forward every per-sample operand is gathered first, inside it is refused.
+
+    `result` is the batch type of what comes out, if not one row against another.
+    """
     if frame.forward:
         ip.sites.report("DST111", node)
         return tensor(Batch(Dep.COUPLED, reason="samples are mixed inside a forward"), *[v for _, v in operands])
     for operand, value in operands:
         if value.is_sample:
             sinks.gather(ip, operand, value, frame, "DST115")
-    return tensor(REDUCED)
+        elif value.dep is Dep.ROWS:
+            sinks.count(ip, operand, frame)
+    return Value(batch=whole() if result is None else result, params=union(v.params for _, v in operands))
 
 
-def split(ip: Interpreter, node: ast.expr) -> None:
-    """A hand-made batch is to be split."""
+def split(ip: Interpreter, node: ast.expr, dim: int | None = None) -> None:
+    """A hand-made batch is to be split, along its batch dimension where that is known."""
+    if dim is not None:
+        if not sinks.is_runtime_argument(ip, node):
+            ip.sites.keep(ip.sites.splits, node, Split(node, dim))
+        return
     ip.whole[node] = None
     if ip.split_dim is not None and not sinks.is_runtime_argument(ip, node) and node not in ip.sites.splits:
         ip.sites.keep(ip.sites.splits, node, Split(node, ip.split_dim))

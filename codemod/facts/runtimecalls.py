@@ -18,7 +18,7 @@ _REDUCTIONS = {"mean", "sum", "max", "min"}
 
 def call(ip: Interpreter, name: str, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
     """Value of `runtime.<name>(...)`."""
-    from . import expressions
+    from . import expressions, externals
 
     first = arguments.positional[0][1] if arguments.positional else EMPTY
     if name in _REDUCTIONS:
@@ -37,7 +37,9 @@ def call(ip: Interpreter, name: str, arguments: Arguments, node: ast.Call, frame
         operands = [v for _, v in arguments.positional[1:]]
         sources = frozenset(s for v in operands for s in expressions.deep_sources(v))
         return Value(batch=replace(expressions.SAMPLE, dim=0), sources=sources)
-    if name in ("full", "clone", "load_state_dict"):
+    if name == "clone":
+        return externals.deep_copy(ip, first, node, frame)
+    if name in ("full", "load_state_dict"):
         return replace(first, is_param=False)
     if name == "device":
         return Value(batch=GLOBAL, roles=frozenset({Role.DEVICE}))

@@ -1,4 +1,4 @@
-"""Where local values leave the tensors of an iteration: counts, gathers, arrivals, and the batch that they name."""
+"""Where local values leave the tensors of an iteration: counts, gathers, reductions, arrivals."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .model import Arrival, Count, Gathered, Reduction
-from .values import REDUCED, Batch, Dep, Value, tensor
+from .naming import of_text
+from .values import COUNTED, REDUCED, Batch, Dep, Value, tensor
 
 if TYPE_CHECKING:
     from .interpreter import Frame, Interpreter
@@ -34,9 +35,16 @@ def as_global(ip: Interpreter, node: ast.expr, value: Value, frame: Frame) -> Va
         return replace(value, items=tuple(as_global(ip, n, v, frame) for n, v in zip(node.elts, value.items)))
     if value.dep is Dep.ROWS:
         count(ip, node, frame)
-        return tensor(REDUCED)
+        return tensor(COUNTED if value.batch.exact else REDUCED)
     if value.dep is Dep.PENDING:
         return reduce_here(ip, node, value, frame)
+    if value.dep is Dep.UNKNOWN:
+        ip.sites.report("DST110", node, f"How this value depends on the batch can't be told: {value.batch.reason}.")
+        return value
+    for item in value.items or ():
+        if item.dep is Dep.ROWS:
+            for origin in item.built:
+                _keep_count(ip, origin, frame)
     if expressions.has_sample(value):
         return gather(ip, node, value, frame)
     return value
@@ -45,15 +53,20 @@ def as_global(ip: Interpreter, node: ast.expr, value: Value, frame: Frame) -> Va
 def count(ip: Interpreter, node: ast.expr, frame: Frame) -> None:
     """Make a host integer of local rows global, at the innermost expression that holds it."""
     value = ip.current.get(node)
+    if value is not None and value.batch.mixed and value.built:
+        for origin in value.built:
+            _keep_count(ip, origin, frame)
+        return
+    for part in _parts(node):
+        if _is_rows(ip, part):
+            count(ip, part, frame)
+            return
     if isinstance(node, ast.BinOp):
-        sides = [s for s in (node.left, node.right) if _is_rows(ip, s)]
+        sides = [side for side in (node.left, node.right) if _is_rows(ip, side)]
         for side in sides:
             count(ip, side, frame)
         if sides:
             return
-    if isinstance(node, ast.UnaryOp) and _is_rows(ip, node.operand):
-        count(ip, node.operand, frame)
-        return
     if isinstance(node, ast.IfExp):
         for side in (node.body, node.orelse):
             if _is_rows(ip, side):
@@ -62,9 +75,25 @@ def count(ip: Interpreter, node: ast.expr, frame: Frame) -> None:
     if isinstance(node, ast.Name) and value is not None and value.arg is not None:
         count(ip, value.arg, frame)
         return
+    _keep_count(ip, node, frame)
+
+
+def _parts(node: ast.expr) -> list[ast.expr]:
+    """The expression whose count an expression passes on: `-n`, `int(n)`, `float(n)`."""
+    if isinstance(node, ast.UnaryOp):
+        return [node.operand]
+    if isinstance(node, ast.NamedExpr):
+        return [node.value]
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("int", "float"):
+        return node.args[:1]
+    return []
+
+
+def _keep_count(ip: Interpreter, node: ast.expr, frame: Frame) -> None:
     if is_runtime_argument(ip, node):
         return
-    of = of_text(ip, value, frame) if value is not None else None
+    value = ip.current.get(node)
+    of = of_text(ip, node, value, frame) if value is not None else None
     ip.sites.keep(ip.sites.counts, node, Count(node, of))
 
 
@@ -79,6 +108,10 @@ def gather(ip: Interpreter, node: ast.expr, value: Value, frame: Frame, why: str
 
     if frame.forward:
         return value
+    if value.built:
+        for origin in value.built:
+            _globalise(ip, origin, frame)
+        return expressions.globalised(value)
     while _is_cpu_copy(node) and not is_runtime_argument(ip, node):
         node = node.func.value  # type: ignore[attr-defined]  # gathered where it was computed
     if not is_runtime_argument(ip, node):
@@ -86,10 +119,41 @@ def gather(ip: Interpreter, node: ast.expr, value: Value, frame: Frame, why: str
             ip.sites.report("DST114", node)
             return tensor(Batch(Dep.UNKNOWN, reason="rows interleaved with another dimension"))
         dim = value.batch.dim if value.is_sample and value.batch.dim is not None else 0
-        ip.sites.keep(ip.sites.gathers, node, Gathered(node, dim, of_text(ip, value, frame)))
+        ip.sites.keep(ip.sites.gathers, node, Gathered(node, dim, of_text(ip, node, value, frame)))
         if why:
             ip.sites.report(why, node)
     return expressions.globalised(value)
+
+
+def _globalise(ip: Interpreter, node: ast.expr, frame: Frame) -> None:
+    """Make what was built here whole: a tensor created with this rank's rows by its size, a part by its rows."""
+    value = ip.current.get(node)
+    if value is None or is_runtime_argument(ip, node):
+        return
+    if value.is_sample and value.built == {node}:
+        assert isinstance(node, ast.Call)
+        for part in [*node.args, *[keyword.value for keyword in node.keywords]]:
+            for item in part.elts if isinstance(part, (ast.Tuple, ast.List)) else [part]:
+                _globalise_size(ip, item, frame)
+    elif value.is_sample:
+        gather(ip, node, value, frame)
+
+
+def _globalise_size(ip: Interpreter, node: ast.expr, frame: Frame) -> None:
+    """A size in the creation of a tensor: a row count, or the shape of a slice."""
+    value = ip.current.get(node)
+    if value is None:
+        return
+    if value.dep is Dep.ROWS:
+        count(ip, node, frame)
+    elif value.is_sample:
+        gather(ip, node, value, frame)
+    elif value.shape_dim is not None and value.shape_dim >= 0 and isinstance(node, (ast.Attribute, ast.Call)):
+        holder = node.value if isinstance(node, ast.Attribute) else node.func
+        holder = holder.value if isinstance(node, ast.Call) and isinstance(holder, ast.Attribute) else holder
+        held = ip.current.get(holder)
+        if held is not None and held.is_sample:
+            gather(ip, holder, held, frame)
 
 
 def _is_cpu_copy(node: ast.expr) -> bool:
@@ -107,11 +171,8 @@ def reduce_here(
     if frame.forward:
         return tensor(Batch(Dep.PENDING, kind=kind, by=by), value)
     converted = is_runtime_argument(ip, node)
-    ip.sites.keep(
-        ip.sites.reductions,
-        node,
-        Reduction(node, kind, by, None if converted else of_text(ip, value, frame), converted),
-    )
+    of = None if converted else of_text(ip, node, value, frame)
+    ip.sites.keep(ip.sites.reductions, node, Reduction(node, kind, by, of, converted))
     if converted:
         return tensor(Batch(Dep.PENDING, kind=kind, by=by), value)
     return Value(batch=REDUCED, params=value.params)
@@ -122,42 +183,6 @@ def arrive(ip: Interpreter, node: ast.expr, value: Value, frame: Frame) -> Value
     if value.arrival is None:
         return reduce_here(ip, node, value, frame)
     statement, target = value.arrival
-    item = Arrival(statement, target, value.batch.kind, value.batch.by, of_text(ip, value, frame))
+    item = Arrival(statement, target, value.batch.kind, value.batch.by, of_text(ip, statement, value, frame))
     ip.sites.keep(ip.sites.arrivals, (statement, target), item)
     return Value(batch=REDUCED, params=value.params)
-
-
-def of_text(ip: Interpreter, value: Value, frame: Frame) -> str | None:
-    """Source text of a tensor of the batch that a value belongs to, where several batches are alive."""
-    from . import expressions
-
-    sources = expressions.deep_sources(value)
-    if not sources or not _several_batches(ip, sources, frame):
-        return None
-    for name, held in frame.env.items():
-        if held.is_sample and held.batch.dim == 0 and not held.opaque and held.sources and held.sources <= sources:
-            return name
-    return None
-
-
-def _several_batches(ip: Interpreter, sources: frozenset[ast.AST], frame: Frame) -> bool:
-    """Whether batches of more than one source are alive in the innermost loop that makes them."""
-    if any(_is_fetched_ahead(source, frame) for source in sources & set(ip.sites.splits)):
-        return True
-    for loop in reversed(frame.loops):
-        current: Frame | None = frame
-        while current is not None:
-            if loop in current.alive:
-                return len(current.alive[loop]) > 1
-            current = current.caller
-    return False
-
-
-def _is_fetched_ahead(source: ast.AST, frame: Frame) -> bool:
-    """Whether a hand-made batch was fetched before the iteration that uses it (others may have been in between)."""
-    if not frame.loops or frame.statement is None:
-        return False
-    loop = frame.loops[-1]
-    inside = any(part is source for part in ast.walk(loop))
-    here = getattr(frame.statement, "lineno", 0)
-    return not inside or getattr(source, "lineno", 0) > here

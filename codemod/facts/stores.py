@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import attributes, expressions, loops, operators, sinks
-from .values import EMPTY, GLOBAL, HOST, REDUCED, ROWS, SAMPLE, Batch, Dep, Role, Value, tensor
+from .values import EMPTY, EXACT_ROWS, GLOBAL, HOST, REDUCED, SAMPLE, Batch, Dep, Role, Value, tensor
 
 if TYPE_CHECKING:
     from .interpreter import Frame, Interpreter
@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 def store(ip: Interpreter, target: ast.expr, value: Value, statement: ast.AST | None, frame: Frame) -> None:
     """Assign an evaluated value to a target."""
     if isinstance(target, ast.Name):
-        if value.dep is Dep.PENDING and value.arrival is None and isinstance(statement, ast.stmt) and not frame.forward:
+        assigned = isinstance(statement, (ast.Assign, ast.AnnAssign)) and not frame.forward
+        if value.dep is Dep.PENDING and value.arrival is None and assigned and isinstance(statement, ast.stmt):
             value = replace(value, arrival=(statement, target.id))
         ip.bind(target.id, value, frame)
         ip.sites.record(target, value)
@@ -55,7 +56,7 @@ def _unpack(
 def _size(shape: Value, index: int, position: int) -> Value:
     """One size of an unpacked shape."""
     if index == shape.shape_dim and position >= 0:
-        return Value(batch=ROWS, sources=shape.sources)
+        return Value(batch=EXACT_ROWS, sources=shape.sources)
     return Value(batch=GLOBAL, measured=shape.measured)
 
 
@@ -98,6 +99,8 @@ def _item(ip: Interpreter, target: ast.Subscript, value: Value, frame: Frame) ->
     """`base[index] = value`: per-sample values stored in something that outlives the iteration are gathered."""
     base = expressions.evaluate(ip, target.value, frame)
     index = EMPTY if isinstance(target.slice, (ast.Slice, ast.Tuple)) else expressions.evaluate(ip, target.slice, frame)
+    if base.is_sample and not frame.forward:
+        value = _into_slice(ip, target, base, value, frame)
     outlives = not base.is_sample and not frame.forward and base.dep is Dep.GLOBAL
     if outlives and index.is_sample:
         sinks.gather(ip, target.slice, index, frame)
@@ -115,6 +118,24 @@ def _item(ip: Interpreter, target: ast.Subscript, value: Value, frame: Frame) ->
             ip.heap.store(cell, index.const, value)
         ip.heap.add(cell, keep(ip, cell, value, frame, statement))
     ip.sites.record(target, value)
+
+
+def _into_slice(ip: Interpreter, target: ast.Subscript, base: Value, value: Value, frame: Frame) -> Value:
+    """Write into rows: a whole batch is cut to them first; by position in the batch only if the rows can be whole."""
+    from . import subscripts
+
+    statement = frame.statement
+    if subscripts.is_by_position(ip, base, target):
+        if base.built:
+            sinks.gather(ip, target.value, base, frame)
+        else:
+            ip.sites.report(
+                "DST110", target, "It is written into the batch by position, and each process holds a slice."
+            )
+        return value
+    if value.batch.whole and isinstance(statement, ast.Assign):
+        operators.meet(ip, [(target.value, base), (statement.value, value)], frame)
+    return value
 
 
 def keep(ip: Interpreter, cell: int, value: Value, frame: Frame, statement: ast.stmt | None) -> Value:

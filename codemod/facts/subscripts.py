@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import attributes, loops, sinks
-from .values import EMPTY, GLOBAL, NOTHING, REDUCED, ROWS, Batch, Dep, Role, Value, join, tensor
+from .local import is_local
+from .values import EMPTY, EXACT_ROWS, GLOBAL, NOTHING, REDUCED, Batch, Dep, Role, Value, join, tensor, whole
 
 if TYPE_CHECKING:
     from .interpreter import Frame, Interpreter
@@ -50,6 +51,8 @@ def _get(ip: Interpreter, base: Value, index: Value, node: ast.Subscript, frame:
         return loops.element(ip, base, frame)
     if base.is_sample:
         return _of_sample(ip, base, index, node, frame)
+    if base.batch.whole and not base.batch.exact and not is_local(index):
+        return _of_whole_base(base, index, node)
     if base.dep is Dep.GLOBAL or base.dep is Dep.BOTTOM:
         return _of_global(ip, base, index, node, frame)
     return base
@@ -64,7 +67,7 @@ def _of_shape(base: Value, index: Value, node: ast.Subscript) -> Value:
         inside = dim is not None and dim >= start and dim >= 0 and start >= 0
         return replace(base, shape_dim=dim - start if inside and dim is not None else -1)
     if index.const is not NOTHING and index.const == dim:
-        return Value(batch=ROWS, sources=base.sources)
+        return Value(batch=EXACT_ROWS, sources=base.sources, built=frozenset({node}))
     return Value(batch=GLOBAL, measured=base.measured)
 
 
@@ -135,13 +138,13 @@ def _index_rows(
             return _at_batch_dim(ip, base, part, value, node, frame, dim - removed)
         if not isinstance(part, ast.Slice):
             if value.is_sample:
-                return replace(base, batch=Batch(Dep.SAMPLE, dim=None))
+                return replace(base, batch=Batch(Dep.SAMPLE, dim=None), leaf=False)
             if value.const is not NOTHING or (value.dep is Dep.GLOBAL and not value.origin):
                 removed += 1
         position += 1
     new = None if dim is None else dim - removed
     ndim = None if base.batch.ndim is None else base.batch.ndim - removed
-    return replace(base, batch=replace(base.batch, dim=new, ndim=ndim))
+    return replace(base, batch=replace(base.batch, dim=new, ndim=ndim), leaf=False)
 
 
 def _at_batch_dim(
@@ -149,22 +152,58 @@ def _at_batch_dim(
 ) -> Value:
     """The batch dimension itself is indexed: whole, by a mask of this rank's rows, or by global position."""
     if isinstance(part, ast.Slice) and part.lower is None and part.upper is None and part.step is None:
-        return replace(base, batch=replace(base.batch, dim=dim, ndim=None))
+        return replace(base, batch=replace(base.batch, dim=dim, ndim=None), leaf=False)
     if isinstance(part, ast.Slice) and part.lower is None and part.step is None and part.upper is not None:
-        upper = ip.sites.values.get(part.upper, EMPTY)
-        if upper.dep is Dep.ROWS:
+        upper = ip.current.get(part.upper, EMPTY)
+        if upper.dep is Dep.ROWS and upper.batch.exact and not base.batch.reason:
             return base
     if value.is_sample and not isinstance(part, ast.Slice):
         if value.batch.dim == 0:
-            return replace(base, batch=replace(base.batch, ragged=True, ndim=None))
-        return replace(base, batch=replace(base.batch, dim=None))
+            return replace(base, batch=replace(base.batch, ragged=True, ndim=None), leaf=False)
+        return replace(base, batch=replace(base.batch, dim=None), leaf=False)
     if isinstance(part, ast.Call) and (ip.names.qualified(part.func) or "") in ("torch.arange", "builtins.range"):
         return base
     if frame.forward:
         ip.sites.report("DST111", node)
         return tensor(Batch(Dep.UNKNOWN, reason="indexes the batch by position inside a forward"))
     sinks.gather(ip, node.value, base, frame)
+    for bound in (part.lower, part.upper) if isinstance(part, ast.Slice) else (part,):
+        if bound is not None and ip.current.get(bound, EMPTY).dep is Dep.ROWS:
+            sinks.count(ip, bound, frame)
+    return _of_whole(base.batch, part, value, node, dim)
+
+
+def _of_whole(batch: Batch, part: ast.expr, value: Value, node: ast.expr, dim: int) -> Value:
+    """The rows of a whole batch by an index: in another order, some of them, or one."""
+    if value.origin is not None or value.batch.whole:
+        return Value(batch=whole(dim, batch.ndim, ragged=value.batch.ragged), origin=node)
+    if isinstance(part, ast.Slice):
+        everything = part.lower is None and part.upper is None
+        return Value(batch=whole(dim, batch.ndim, ragged=not everything))
     return Value(batch=REDUCED)
+
+
+def _of_whole_base(base: Value, index: Value, node: ast.Subscript) -> Value:
+    """Index of a whole batch by what is the same on every rank."""
+    first = isinstance(node.slice, ast.Tuple)
+    part = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) and node.slice.elts else node.slice
+    value = index.items[0] if first and index.items else index
+    if base.batch.dim == 0 and not (isinstance(part, ast.Constant) and part.value in (None, ...)):
+        return _of_whole(base.batch, part, value, node, 0)
+    return Value(batch=whole(None), origin=node if value.origin is not None else None)
+
+
+def is_by_position(ip: Interpreter, base: Value, node: ast.Subscript) -> bool:
+    """Whether an index picks rows of a slice by their position in the batch."""
+    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    dim = base.batch.dim
+    if dim is None or dim >= len(parts) or any(isinstance(p, ast.Constant) and p.value in (None, ...) for p in parts):
+        return False
+    part = parts[dim]
+    if isinstance(part, ast.Slice):
+        upper = ip.current.get(part.upper, EMPTY) if part.upper is not None else None
+        return part.lower is not None or (upper is not None and not (upper.dep is Dep.ROWS and upper.batch.exact))
+    return not ip.current.get(part, EMPTY).is_sample
 
 
 def _of_global(ip: Interpreter, base: Value, index: Value, node: ast.Subscript, frame: Frame) -> Value:

@@ -18,8 +18,8 @@ REDUCTIONS: dict[str, tuple[str, int, bool]] = {
     "min": ("min", 1, True),
     "amax": ("max", 1, False),
     "amin": ("min", 1, False),
-    "all": ("", 1, False),
-    "any": ("", 1, False),
+    "all": ("min", 1, False),
+    "any": ("max", 1, False),
     "aminmax": ("", 1, True),
     "argmax": ("", 1, False),
     "argmin": ("", 1, False),
@@ -61,13 +61,17 @@ ALONG_DIM: dict[str, tuple[int, int | None, bool]] = {
     "topk": (2, -1, True),
 }
 
-# Operations over all rows of a batch that no reduction over ranks stands for.
-WHOLE = words(
+# Operations over all rows of a batch that no reduction over ranks stands for, and that leave no rows behind.
+SUMMARIES = words(
     """
-    bincount block_diag cartesian_prod cdist combinations corrcoef cov fliplr histc histogram isin kron nonzero outer
-    pdist svd tril triu unique unique_consecutive allclose equal
+    allclose bincount block_diag combinations corrcoef cov equal histc histogram histogramdd logdet matrix_norm
+    matrix_rank nonzero nonzero_static nuclear_norm pdist slogdet svd svdvals trace trapezoid trapz unique
+    unique_consecutive
     """
 )
+
+# Operations of rows with other rows.
+PAIRWISE = words("cartesian_prod cdist ger kron outer")
 
 METADATA = words("size dim ndimension numel nelement stride get_device is_contiguous element_size data_ptr type")
 
@@ -88,7 +92,8 @@ IDENTITY = words(
 TENSOR_METHODS = (
     set(REDUCTIONS)
     | set(ALONG_DIM)
-    | WHOLE
+    | SUMMARIES
+    | PAIRWISE
     | METADATA
     | IDENTITY
     | HOST_COPIES

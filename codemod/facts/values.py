@@ -1,15 +1,14 @@
-"""The lattice of abstract values: batch types, roles, and the structure of containers and instances.
-
-Order of `Dep` is the order of the join: a variable that holds a constant on one path and a slice on another is a slice.
-"""
+"""The lattice of abstract values: batch types, roles, and the structure of containers and instances."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace
-from enum import Enum, IntEnum
+from enum import Enum
 from functools import reduce
+
+from .batchtypes import BOTTOM, COUNTED, EXACT_ROWS, GLOBAL, REDUCED, ROWS, SAMPLE, Batch, Dep, join_batch, whole
 
 
 class Role(Enum):
@@ -27,53 +26,6 @@ class Role(Enum):
     WRITER = "writer"
 
 
-class Dep(IntEnum):
-    """How a value depends on the batch.
-
-    ROWS is a host integer linear in this rank's rows. PENDING is a value that a prepared forward has reduced over its
-    slice; it is reduced over ranks where it arrives.
-    """
-
-    BOTTOM = 0
-    GLOBAL = 1
-    ROWS = 2
-    SAMPLE = 3
-    PENDING = 4
-    COUPLED = 5
-    UNKNOWN = 6
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Batch type of a value.
-
-    Attributes:
-        dep: the kind of dependence.
-        dim: batch dimension of a SAMPLE; `None` where it was flattened together with others.
-        ndim: number of dimensions, where known.
-        kind, by: reduction that a PENDING waits for, and the source text of its divisor (`None`: rows).
-        ragged: a SAMPLE with a data-dependent number of rows (boolean mask).
-        data: a GLOBAL computed from batches (not a constant of the program).
-        reason: why it is UNKNOWN or COUPLED.
-    """
-
-    dep: Dep = Dep.BOTTOM
-    dim: int | None = None
-    ndim: int | None = None
-    kind: str = ""
-    by: str | None = None
-    ragged: bool = False
-    data: bool = False
-    reason: str = ""
-
-
-BOTTOM = Batch()
-GLOBAL = Batch(Dep.GLOBAL)
-REDUCED = Batch(Dep.GLOBAL, data=True)
-ROWS = Batch(Dep.ROWS)
-SAMPLE = Batch(Dep.SAMPLE, dim=0)
-
-
 @dataclass(frozen=True)
 class FunctionRef:
     """A function of the program, with the object that it is bound to."""
@@ -84,9 +36,11 @@ class FunctionRef:
 
 class _Nothing(Enum):
     NOTHING = "no constant"
+    VARIES = "no constant, or several"
 
 
 NOTHING = _Nothing.NOTHING
+VARIES = _Nothing.VARIES
 
 
 @dataclass(frozen=True)
@@ -99,7 +53,7 @@ class Value:
         objs: heap cells it may be.
         items: members of a tuple of known length.
         element: what iterating or indexing it gives, where it has no known length.
-        ref: dotted name of something outside the program (module, class, function).
+        ref: dotted name of something outside the program (module, class, function); several, joined by "|".
         defs: functions of the program it may be.
         classes: classes of the program it may be.
         const: its value where it is a literal.
@@ -117,6 +71,9 @@ class Value:
         size0: source text of the first size of a created tensor.
         made: expression that created it (the call of a function that returns it).
         opaque: a batch or model output of unknown structure.
+        leaf: a tensor of a batch as it was fetched, perhaps moved to a device.
+        stream: a generator of the program, whose elements are made one after another.
+        built: expressions at which a SAMPLE has to be made whole, or a ROWS counted, if not where it is used.
     """
 
     batch: Batch = BOTTOM
@@ -142,6 +99,9 @@ class Value:
     size0: str | None = None
     made: ast.expr | None = None
     opaque: bool = False
+    leaf: bool = False
+    stream: bool = False
+    built: frozenset[ast.expr] = frozenset()
 
     @property
     def dep(self) -> Dep:
@@ -155,7 +115,7 @@ class Value:
 
     def with_batch(self, batch: Batch) -> Value:
         """The same value with another batch type."""
-        return replace(self, batch=batch)
+        return replace(self, batch=batch, leaf=False)
 
     def has(self, role: Role) -> bool:
         """Whether it may have a role."""
@@ -168,34 +128,19 @@ HOST = Value(batch=GLOBAL)
 
 def tensor(batch: Batch, *operands: Value) -> Value:
     """A fresh tensor (or number) of a batch type, whose rows come from the operands'."""
-    return Value(batch=batch, sources=union(v.sources for v in operands), params=union(v.params for v in operands))
+    local = [v for v in operands if v.batch.dep in (Dep.SAMPLE, Dep.ROWS)]
+    built = union(v.built for v in local) if local and all(v.built for v in local) else frozenset()
+    return Value(
+        batch=batch,
+        sources=union(v.sources for v in operands),
+        params=union(v.params for v in operands),
+        built=built if batch.dep in (Dep.SAMPLE, Dep.ROWS) else frozenset(),
+    )
 
 
 def union(sets: Iterable[frozenset]) -> frozenset:  # type: ignore[type-arg]
     """Union of frozensets."""
     return frozenset().union(*sets)
-
-
-def join_batch(a: Batch, b: Batch) -> Batch:
-    """Least upper bound of two batch types."""
-    if a == b or b.dep is Dep.BOTTOM:
-        return a
-    if a.dep is Dep.BOTTOM:
-        return b
-    if a.dep is not b.dep:
-        return a if a.dep > b.dep else b
-    if a.dep is Dep.SAMPLE:
-        return Batch(
-            Dep.SAMPLE,
-            dim=a.dim if a.dim == b.dim else None,
-            ndim=a.ndim if a.ndim == b.ndim else None,
-            ragged=a.ragged or b.ragged,
-        )
-    if a.dep is Dep.PENDING and (a.kind, a.by) != (b.kind, b.by):
-        return Batch(Dep.UNKNOWN, reason="different reductions reach it on different paths")
-    if a.dep is Dep.GLOBAL:
-        return REDUCED if a.data or b.data else GLOBAL
-    return a
 
 
 def join(a: Value, b: Value) -> Value:
@@ -225,7 +170,7 @@ def join(a: Value, b: Value) -> Value:
         ref=_join_ref(a.ref, b.ref),
         defs=a.defs | b.defs,
         classes=a.classes | b.classes,
-        const=a.const if a.const == b.const and type(a.const) is type(b.const) else NOTHING,
+        const=a.const if a.const == b.const and type(a.const) is type(b.const) else VARIES,
         sources=a.sources | b.sources,
         params=a.params | b.params,
         is_param=a.is_param or b.is_param,
@@ -240,15 +185,24 @@ def join(a: Value, b: Value) -> Value:
         size0=a.size0 if a.size0 == b.size0 else None,
         made=a.made or b.made,
         opaque=a.opaque or b.opaque,
+        leaf=a.leaf and b.leaf,
+        stream=a.stream or b.stream,
+        built=a.built | b.built,
     )
 
 
 def _join_ref(a: str | None, b: str | None) -> str | None:
-    """One dotted name of two: `torch.FloatTensor` where it may be `torch.cuda.FloatTensor` as well."""
+    """Both names; `torch.FloatTensor` alone where it may be `torch.cuda.FloatTensor` as well."""
     if a is None or b is None or a == b:
         return a or b
-    same = a.rsplit(".", 1)[-1] == b.rsplit(".", 1)[-1] and a.startswith("torch.") and b.startswith("torch.")
-    return min(a, b, key=len) if same else None
+    found = set(a.split("|")) | set(b.split("|"))
+    lasts = {name.rsplit(".", 1)[-1] for name in found}
+    if len(lasts) == 1 and all(name.startswith("torch.") for name in found):
+        return min(found, key=len)
+    return "|".join(sorted(found)) if len(found) <= MAX_NAMES else "|"
+
+
+MAX_NAMES = 6
 
 
 def _join_optional(a: Value | None, b: Value | None) -> Value | None:
@@ -275,3 +229,30 @@ def cut(value: Value, depth: int = 4) -> Value:
         items=None if value.items is None else tuple(cut(v, depth - 1) for v in value.items),
         element=None if value.element is None else cut(value.element, depth - 1),
     )
+
+
+__all__ = [
+    "BOTTOM",
+    "COUNTED",
+    "EMPTY",
+    "EXACT_ROWS",
+    "GLOBAL",
+    "HOST",
+    "NOTHING",
+    "REDUCED",
+    "ROWS",
+    "SAMPLE",
+    "VARIES",
+    "Batch",
+    "Dep",
+    "FunctionRef",
+    "Role",
+    "Value",
+    "cut",
+    "join",
+    "join_all",
+    "join_batch",
+    "tensor",
+    "union",
+    "whole",
+]

@@ -1,0 +1,71 @@
+"""Losses over slices: what they give, and where their mean is reduced over the ranks."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from . import creation, losses, operators, reducing, sinks
+from .values import REDUCED, Batch, Dep, Value, tensor, whole
+
+if TYPE_CHECKING:
+    from .interpreter import Frame, Interpreter
+
+Operand = tuple[ast.expr, Value]
+
+
+def of_function(ip: Interpreter, name: str, node: ast.Call) -> losses.Loss:
+    """What a call of a functional loss asks for."""
+    reduction, reason = losses.reduction_of(ip, node)
+    by = None
+    if reduction == "mean" and losses.DIVISORS[name] == "targets":
+        by, problem = losses.function_divisor(ip, name, node)
+        if problem:
+            return losses.Loss(name, None, None, problem)
+    return losses.Loss(name, reduction, by, reason)
+
+
+def of_module(ip: Interpreter, name: str, node: ast.Call, creation: ast.Call) -> losses.Loss:
+    """What a call of a loss module asks for, by how the module was made."""
+    reduction, reason = losses.reduction_of(ip, creation)
+    by = None
+    if reduction == "mean" and losses.DIVISORS[name] == "targets":
+        by, problem = losses.module_divisor(ip, node, creation)
+        if problem:
+            return losses.Loss(name, None, None, problem)
+    return losses.Loss(name, reduction, by, reason)
+
+
+def apply(ip: Interpreter, item: losses.Loss, operands: list[Operand], node: ast.Call, frame: Frame) -> Value:
+    """Value of a loss over slices."""
+    values = [v for _, v in operands]
+    others = [v for v in values if not v.is_sample and v.dep > Dep.ROWS]
+    if others:
+        return tensor(others[0].batch, *values)
+    met = operators.meet(ip, operands[:3], frame)
+    if met is not None:
+        return Value(batch=whole(0) if item.reduction == "none" else REDUCED)
+    samples = [v for v in values if v.is_sample]
+    value = tensor(
+        Batch(Dep.SAMPLE, dim=0, reason=_reason(samples), ragged=any(v.batch.ragged for v in samples)), *values
+    )
+    if item.reduction is None:
+        ip.sites.report("DST110", node, f"The divisor of this loss can't be told: {item.reason}.")
+        return tensor(Batch(Dep.UNKNOWN, reason=item.reason))
+    for sample in samples:
+        creation.settle(ip, sample)
+    if item.reduction == "none":
+        ndim = samples[-1].batch.ndim if samples else None
+        return value.with_batch(Batch(Dep.SAMPLE, dim=0, ndim=ndim, kind="loss", ragged=value.batch.ragged))
+    by = item.by
+    if item.reduction == "mean" and by is None and reducing.is_uneven(value):
+        by = reducing.row_divisor(ip, [n for n, _ in reversed(operands[:2])])
+        if by is None:
+            reason = "it runs over rows whose number can't be written down"
+            ip.sites.report("DST110", node, f"The divisor of this loss can't be told: {reason}.")
+            return tensor(Batch(Dep.UNKNOWN, reason=reason))
+    return sinks.reduce_here(ip, node, value, frame, item.reduction, by)
+
+
+def _reason(samples: list[Value]) -> str:
+    return next((v.batch.reason for v in samples if v.batch.reason), "")

@@ -1,0 +1,82 @@
+"""Which tensor names the batch of a value (`of=`), where several batches are alive."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from .values import Value
+
+if TYPE_CHECKING:
+    from .interpreter import Frame, Interpreter
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+
+
+def of_text(ip: Interpreter, node: ast.AST, value: Value, frame: Frame) -> str | None:
+    """Source text of a tensor of the batch that a value belongs to, where it has to be named.
+
+    A tensor that the expression itself reads comes first: in a function called for several batches, it is the right
+    one at each call.
+    """
+    from . import expressions
+
+    sources = expressions.deep_sources(value)
+    if not sources or not _needs_name(ip, sources, frame):
+        return None
+    here = frame.env if _home(ip, node) is _home_of(frame) else {}
+    inside = [part.id for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load)]
+    fit = [name for name in [*inside, *here] if _is_rows_of(here.get(name), sources)]
+    return min(fit, key=lambda name: (name not in inside, not here[name].leaf), default=None)
+
+
+def _is_rows_of(value: Value | None, sources: frozenset[ast.AST]) -> bool:
+    """Whether a value is a tensor with the rows of these sources' batches, samples first."""
+    if value is None or not value.is_sample or value.batch.dim != 0 or value.opaque or value.built:
+        return False
+    plain = not value.batch.ragged and not value.batch.reason
+    return plain and bool(value.sources) and value.sources <= sources
+
+
+def _home(ip: Interpreter, node: ast.AST) -> ast.AST | None:
+    """The function in which a node stands, `None` for the module."""
+    current = ip.parents.get(node)
+    while current is not None and not isinstance(current, _FUNCTIONS):
+        current = ip.parents.get(current)
+    return current
+
+
+def _home_of(frame: Frame) -> ast.AST | None:
+    return frame.node if isinstance(frame.node, _FUNCTIONS) else None
+
+
+def _frames(frame: Frame | None) -> Iterator[Frame]:
+    while frame is not None:
+        yield frame
+        frame = frame.caller
+
+
+def _needs_name(ip: Interpreter, sources: frozenset[ast.AST], frame: Frame) -> bool:
+    """Whether batches of more than one source are alive, or the loop over the source is over."""
+    if any(_is_fetched_ahead(source, frame) for source in sources & set(ip.sites.splits)):
+        return True
+    over = False
+    for current in _frames(frame):
+        for loop, groups in current.alive.items():
+            if not any(group & sources for group in groups):
+                continue
+            if loop is None or loop in frame.loops:
+                return len(groups) > 1
+            over = True
+    return over
+
+
+def _is_fetched_ahead(source: ast.AST, frame: Frame) -> bool:
+    """Whether a hand-made batch was fetched before the iteration that uses it (others may have been in between)."""
+    if not frame.loops or frame.statement is None:
+        return False
+    loop = frame.loops[-1]
+    inside = any(part is source for part in ast.walk(loop))
+    here = getattr(frame.statement, "lineno", 0)
+    return not inside or getattr(source, "lineno", 0) > here

@@ -1,0 +1,153 @@
+"""Which optimizer owns the parameters of which models, and how both are named where the optimizer is built."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from .made import MadeOptimizer
+from .values import EMPTY, Role, Value, union
+
+if TYPE_CHECKING:
+    from .calls import Arguments
+    from .interpreter import Frame, Interpreter
+
+
+def own_parameters(
+    ip: Interpreter, node: ast.Call, arguments: Arguments, frame: Frame, ref: str, made: frozenset[int]
+) -> None:
+    """An optimizer is built over these parameters: their models are prepared, with it, where it gets its name.
+
+    Args:
+        node: the call that builds it.
+        ref: its dotted class name.
+        made: its own heap cells.
+    """
+    from .attributes import root
+
+    cells = owned_by(ip, arguments)
+    ip.sites.own(cells)
+    ip.owned_now |= cells
+    where = frame
+    while where.caller is not None and isinstance(where.statement, ast.Return):
+        where = where.caller
+    statement = where.statement
+    if statement is None:
+        return
+    named = {cell: name_of(ip, cell, where) or _receiver(ip, cell, node) for cell in cells}
+    if None in named.values():
+        message = "A model that this optimizer trains has no name where it is built."
+        ip.sites.report("DST202", node, message, "assign the model to a variable before its optimizer is built")
+    known = ip.made.optimizers.get(node)
+    if known is not None:
+        cells |= {root(ip, cell) for cell in known.cells}
+        made |= known.made
+    names = {(cell, text) for cell, text in named.items() if text is not None}
+    names |= {(cell, text) for cell, text in (known.names if known else ()) if root(ip, cell) == cell}
+    ip.made.optimizers[node] = MadeOptimizer(node, statement, None, frozenset(names), cells, ref, made)
+
+
+def name_optimizers(ip: Interpreter) -> None:
+    """Give every optimizer the name that it has after its statement, once all statements were interpreted."""
+    for call, item in ip.made.optimizers.items():
+        ip.made.optimizers[call] = replace(item, text=target_of(ip, item.statement, item.made))
+
+
+def owned_by(ip: Interpreter, arguments: Arguments) -> frozenset[int]:
+    """Models whose parameters are among the arguments, or in the groups that these hold."""
+    from .attributes import root
+
+    cells = union(v.params for _, v in arguments.all)
+    for _, value in arguments.all:
+        for cell in value.objs:
+            held = ip.heap[cell]
+            if not held.roles:
+                cells |= held.element.params | union(h.params for h in held.attrs.values())
+    return frozenset(root(ip, cell) for cell in cells)
+
+
+def target_of(ip: Interpreter, statement: ast.stmt, cells: frozenset[int]) -> str | None:
+    """Source text of what names an object after the statement that builds it: a target, or a part of one."""
+    targets = statement.targets if isinstance(statement, ast.Assign) else [getattr(statement, "target", None)]
+    found: list[tuple[int, str]] = []
+    for target in targets:
+        for part in ast.walk(target) if isinstance(target, ast.AST) else ():
+            if isinstance(part, (ast.Name, ast.Attribute, ast.Subscript)) and isinstance(part.ctx, ast.Store):
+                value = ip.sites.values.get(part, EMPTY)
+                found += [(depth, text) for cell, text, depth in paths(ip, value, ip.text(part)) if cell in cells]
+    return min(found, key=lambda item: item[0])[1] if found else None
+
+
+def paths(ip: Interpreter, value: Value, text: str, depth: int = 0) -> Iterator[tuple[int, str, int]]:
+    """Objects reached from a named value, each with its source text and the number of steps."""
+    if value.items is None and not value.part:
+        for cell in value.objs:
+            yield cell, text, depth
+    if depth > 2:
+        return
+    for index, item in enumerate(value.items or ()):
+        yield from paths(ip, item, f"{text}[{index}]", depth + 1)
+    for cell in value.objs if value.items is None else ():
+        held = ip.heap[cell]
+        for name, kept in held.attrs.items():
+            if held.cls is not None and not held.roles:
+                yield from paths(ip, kept, f"{text}.{name}", depth + 1)
+            elif held.cls is None and held.ref is None and not held.roles:
+                yield from paths(ip, kept, f'{text}["{name}"]', depth + 1)
+
+
+def name_of(ip: Interpreter, cell: int, frame: Frame) -> str | None:
+    """How a function can name a model: a variable, an attribute of `self`, `self`, a part of a variable."""
+    current: Frame | None = frame
+    while current is not None:
+        found = _named_in(ip, cell, current)
+        if found is not None:
+            return found
+        current = current.outer
+    for name, value in ip.module.env.items():
+        if cell in value.objs and value.items is None and not value.part:
+            return name
+    current = frame
+    while current is not None:
+        for name, value in current.env.items():
+            for held, text, _ in paths(ip, value, name):
+                if held == cell:
+                    return text
+        current = current.outer
+    return None
+
+
+def _named_in(ip: Interpreter, cell: int, frame: Frame) -> str | None:
+    """The variable of one function that holds a model, or the attribute of its `self`."""
+    for name, value in frame.env.items():
+        is_model = value.has(Role.MODEL) or Role.MODEL in ip.heap[cell].roles
+        if cell not in value.objs or not is_model or value.items is not None or value.part:
+            continue
+        if frame.self_cell != cell or name == self_name(frame):
+            return name
+    own = frame.self_cell
+    if own is not None:
+        for name, value in ip.heap[own].attrs.items():
+            if cell in value.objs and value.items is None and not value.part:
+                return f"{self_name(frame)}.{name}"
+    return None
+
+
+def self_name(frame: Frame) -> str:
+    """Name of a method's first parameter."""
+    args = getattr(frame.node, "args", None)
+    return str(args.args[0].arg) if args is not None and args.args else "self"
+
+
+def _receiver(ip: Interpreter, cell: int, node: ast.Call) -> str | None:
+    """What `.parameters()` is called on in the optimizer's own arguments: `nets["a"].parameters()`."""
+    from .attributes import root
+
+    for part in ast.walk(node):
+        if isinstance(part, ast.Attribute) and part.attr in ("parameters", "named_parameters"):
+            value = ip.current.get(part.value, EMPTY)
+            if cell in {root(ip, held) for held in value.objs}:
+                return ip.text(part.value)
+    return None

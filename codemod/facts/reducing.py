@@ -1,0 +1,94 @@
+"""Reductions of tensors: over the batch dimension, where ranks have to meet, or within each sample."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from . import creation, dims, losses, operators, sinks
+from .torchnames import ALONG_DIM, REDUCTIONS
+from .values import REDUCED, Batch, Dep, Value, tensor, whole
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from .interpreter import Frame, Interpreter
+
+Operand = tuple[ast.expr, Value]
+
+
+def reduction(
+    ip: Interpreter, name: str, operands: list[Operand], keywords: dict[str, Operand], node: ast.Call, frame: Frame
+) -> Value:
+    """mean, sum, max, …: over the batch dimension, or within each sample."""
+    operand, value = operands[0]
+    kind, position, pairs = REDUCTIONS[name]
+    if not value.is_sample or dims.is_elementwise(name, operands):
+        return operators.elementwise(ip, operands, node, frame)
+    over = dims.of_call(operands, keywords, position)
+    if not dims.touch(value.batch, over):
+        kept = dims.without(value.batch, over, dims.keeps(name, operands, keywords, position))
+        result = replace(value.with_batch(replace(kept, kind="")), opaque=False, arg=None, items=None)
+        return Value(items=(result, result), sources=value.sources) if pairs else result
+    creation.settle(ip, value)
+    if not kind or (over is not None and pairs):
+        return operators.coupled(ip, operands, node, frame, REDUCED)
+    by = None
+    if kind == "mean" and is_uneven(value):
+        by = row_divisor(ip, [operand])
+        if by is None:
+            reason = "the mean runs over rows whose number can't be written down"
+            ip.sites.report("DST110", node, f"The divisor of this mean can't be told: {reason}.")
+            return tensor(Batch(Dep.UNKNOWN, reason=reason))
+    return sinks.reduce_here(ip, node, value, frame, kind, by)
+
+
+def is_uneven(value: Value) -> bool:
+    """Whether the number of a value's rows is no multiple of one batch's: a masked selection, rows of two batches."""
+    return value.batch.ragged or (value.batch.reason.startswith("cat") and len(value.sources) > 1)
+
+
+def row_divisor(ip: Interpreter, nodes: Sequence[ast.expr]) -> str | None:
+    """Source text that counts the rows of an uneven expression, `None` if nothing in it can be written twice."""
+    for node in nodes:
+        value = ip.current.get(node)
+        if losses.is_pure(node) and value is not None and is_uneven(value):
+            return f"{_held(ip, node)}.numel()"
+    for node in nodes:
+        for part in ast.walk(node):
+            value = ip.current.get(part)
+            if value is None or not isinstance(part, (ast.Name, ast.Attribute, ast.Subscript)):
+                continue
+            if is_uneven(value) and value.batch.dim == 0 and losses.is_pure(part):
+                return f"{_held(ip, part)}.shape[0]"
+    return None
+
+
+def _held(ip: Interpreter, node: ast.expr) -> str:
+    plain = isinstance(node, (ast.Name, ast.Attribute, ast.Subscript, ast.Call))
+    return ip.text(node) if plain else f"({ip.text(node)})"
+
+
+def along_dim(
+    ip: Interpreter, name: str, operands: list[Operand], keywords: dict[str, Operand], node: ast.Call, frame: Frame
+) -> Value:
+    """softmax, cumsum, sort, …: per sample unless they run along the batch dimension."""
+    value = operands[0][1]
+    position, default, pairs = ALONG_DIM[name]
+    over = dims.of_call(operands, keywords, position)
+    flat = over is None and value.batch.kind == "loss"
+    over = default if over is None else over
+    if value.is_sample and (flat or (over is not None and dims.touch(value.batch, over))):
+        same = whole(value.batch.dim, value.batch.ndim, ragged=name in ("topk", "kthvalue", "diff"))
+        result = operators.coupled(ip, [*operands, *keywords.values()], node, frame, same)
+    else:
+        result = operators.elementwise(ip, operands, node, frame)
+    return Value(items=(result, result), sources=result.sources) if pairs else result
+
+
+def summary(
+    ip: Interpreter, name: str, operands: list[Operand], keywords: dict[str, Operand], node: ast.Call, frame: Frame
+) -> Value:
+    """Over all rows, leaving none: bincount, unique, histc."""
+    return operators.coupled(ip, [*operands, *keywords.values()], node, frame, REDUCED)

@@ -1,0 +1,141 @@
+"""Rows joined and cut: cat, stack, chunk, split, unbind."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from . import loops, operators, sinks, views
+from .values import REDUCED, Batch, Dep, Value, join_all, tensor, union, whole
+
+if TYPE_CHECKING:
+    from .interpreter import Frame, Interpreter
+
+Operand = tuple[ast.expr, Value]
+
+
+def ints(operands: list[Operand], keywords: dict[str, Operand], *names: str) -> list[int | None]:
+    """Constant integer arguments after the receiver (given one by one, as a tuple, or by keyword)."""
+    values: list[Value] = []
+    for _, value in operands[1:]:
+        values.extend(value.items if value.items is not None else (value,))
+    for name in names:
+        if name in keywords:
+            held = keywords[name][1]
+            values.extend(held.items if held.items is not None else (held,))
+    return [v.const if isinstance(v.const, int) else None for v in values]
+
+
+def _members(ip: Interpreter, value: Value, frame: Frame) -> list[Value]:
+    if value.items is not None:
+        return list(value.items)
+    return [loops.element(ip, value, frame)]
+
+
+def cat(ip: Interpreter, operands: list[Operand], keywords: dict[str, Operand], node: ast.Call, frame: Frame) -> Value:
+    """cat: along another dimension the rows stay; along the batch's, slices become two slices in a row."""
+    container, where = operands[0], ints(operands, keywords, "dim", "axis")
+    members = _members(ip, container[1], frame)
+    along = where[0] if where else 0
+    samples = [v for v in members if v.is_sample]
+    if not samples:
+        return tensor(join_all(members).batch, *members)
+    nodes = container[0].elts if isinstance(container[0], (ast.Tuple, ast.List)) else []
+    dims = {v.batch.dim for v in samples}
+    dim = dims.pop() if len(dims) == 1 else None
+    if along == dim:
+        return _in_a_row(ip, container, members, samples, nodes, frame)
+    met = operators.meet(ip, list(zip(nodes, members)), frame) if len(nodes) == len(members) else None
+    if met is not None:
+        return met
+    return tensor(Batch(Dep.SAMPLE, dim=dim, ndim=samples[0].batch.ndim), *samples)
+
+
+def _in_a_row(
+    ip: Interpreter,
+    container: Operand,
+    members: list[Value],
+    samples: list[Value],
+    nodes: Sequence[ast.expr],
+    frame: Frame,
+) -> Value:
+    """Slices one after another: the whole has another order, so that the parts are gathered where that is needed."""
+    built: frozenset[ast.expr] = frozenset()
+    for item, value in zip(nodes, members):
+        built |= value.built or frozenset({item} if value.is_sample else ())
+    if len(samples) < len(members) and not frame.forward:
+        for item, value in zip(nodes, members):
+            if value.is_sample:
+                sinks.gather(ip, item, value, frame)
+        return Value(batch=whole(0, ragged=True))
+    built = built if nodes else union(v.built for v in members) or frozenset({container[0]})
+    first, count = samples[0].batch, len(nodes) or 0
+    batch = Batch(Dep.SAMPLE, dim=first.dim, ndim=first.ndim, reason=f"cat{count}")
+    return replace(tensor(batch, *samples), built=built)
+
+
+def stack(
+    ip: Interpreter, operands: list[Operand], keywords: dict[str, Operand], node: ast.Call, frame: Frame
+) -> Value:
+    members, where = _members(ip, operands[0][1], frame), ints(operands, keywords, "dim")
+    value = join_all(members)
+    if not value.is_sample:
+        return tensor(value.batch, *members)
+    at, dim = (where[0] if where else 0), value.batch.dim
+    new = None if dim is None or at is None else dim + 1 if 0 <= at <= dim else dim
+    return tensor(Batch(Dep.SAMPLE, dim=new), *members)
+
+
+def cut(ip: Interpreter, operands: list[Operand], keywords: dict[str, Operand], node: ast.Call, frame: Frame) -> Value:
+    """chunk, split: parts of every sample, parts of the batch, or the slices that stand in a row."""
+    value, dims = operands[0][1], ints(operands[1:], keywords, "dim")
+    part = replace(value, batch=replace(value.batch, reason=""), items=None, opaque=False, leaf=False)
+    if not value.is_sample or value.batch.dim != (dims[0] if dims else 0):
+        return Value(element=part, sources=value.sources)
+    if _undoes_cat(value.batch, [*operands[1:2], *keywords.values()]):
+        return Value(element=replace(part, built=frozenset()), sources=value.sources)
+    pieces = operators.coupled(ip, [*operands[:1], *_listed(operands[1:2])], node, frame, whole(0, ragged=True))
+    return Value(element=pieces) if pieces.batch.whole else pieces
+
+
+def _listed(operands: list[Operand]) -> list[Operand]:
+    """The members of a list among the operands (`split([n, n])`), else the operands."""
+    found: list[Operand] = []
+    for node, value in operands:
+        if isinstance(node, (ast.Tuple, ast.List)) and value.items is not None:
+            found.extend(zip(node.elts, value.items))
+        else:
+            found.append((node, value))
+    return found
+
+
+def _undoes_cat(batch: Batch, sizes: list[Operand]) -> bool:
+    """Whether slices in a row are taken apart: `chunk(2)` of two, `split(n)`, `split([n, n])` of `n` rows each."""
+    if not batch.reason.startswith("cat") or not sizes:
+        return False
+    value = sizes[0][1]
+    if isinstance(value.const, int):
+        return batch.reason == f"cat{value.const}"
+    return all(v.dep is Dep.ROWS and v.batch.exact for v in value.items or (value,))
+
+
+def unbind(
+    ip: Interpreter, operands: list[Operand], keywords: dict[str, Operand], node: ast.Call, frame: Frame
+) -> Value:
+    value, where = operands[0][1], ints(operands, keywords, "dim")
+    at, dim = (where[0] if where else 0), value.batch.dim
+    if value.is_sample and at == dim:
+        rows = operators.coupled(ip, operands[:1], node, frame, REDUCED)
+        return Value(element=rows) if rows.dep is Dep.GLOBAL else rows
+    new = dim - 1 if dim is not None and at is not None and 0 <= at < dim else dim
+    return Value(element=views.moved(value, new), sources=value.sources)
+
+
+def pad_sequence(
+    ip: Interpreter, operands: list[Operand], keywords: dict[str, Operand], node: ast.Call, frame: Frame
+) -> Value:
+    first = keywords.get("batch_first")
+    dim = 0 if first is not None and first[1].const is True else 1
+    return tensor(Batch(Dep.SAMPLE, dim=dim), *[v for _, v in operands])

@@ -1,0 +1,68 @@
+"""Functions of tensors that hold the rows of the whole batch: which of them still do, and along which dimension."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from . import dims, losses, operators, shapes
+from .torchnames import ALONG_DIM, HOST_COPIES, IDENTITY, METADATA, PAIRWISE, REDUCTIONS, SUMMARIES
+from .values import HOST, REDUCED, Batch, Value, union, whole
+
+if TYPE_CHECKING:
+    from .interpreter import Frame, Interpreter
+
+Operand = tuple[ast.expr, Value]
+
+
+def apply(
+    ip: Interpreter, name: str, operands: list[Operand], keywords: dict[str, Operand], node: ast.Call, frame: Frame
+) -> Value:
+    """Value of a function whose operands are the same on every rank, some of them whole batches."""
+    everything = [*operands, *keywords.values()]
+    values = [v for _, v in everything]
+    params = union(v.params for v in values)
+    first = values[0]
+    if name in METADATA:
+        return HOST
+    if name in losses.DIVISORS:
+        reduction, _ = losses.reduction_of(ip, node)
+        return Value(batch=whole(0) if reduction == "none" else REDUCED, params=params)
+    if name in IDENTITY or name in HOST_COPIES or name == "type":
+        return first
+    if name in REDUCTIONS and first.batch.whole and not dims.is_elementwise(name, operands):
+        return _reduced(name, operands, keywords, params)
+    if name in SUMMARIES or name in ("dot", "vdot"):
+        return Value(batch=REDUCED, params=params)
+    if name in PAIRWISE or name in ("matmul", "mm", "bmm", "inner", "einsum", "tensordot"):
+        return Value(batch=_product(values), params=params)
+    shaped = shapes.reshape(ip, name, operands, keywords, node, frame)
+    if shaped is not None:
+        return shaped
+    result = operators.elementwise(ip, everything, node, frame)
+    pairs = name in ALONG_DIM and ALONG_DIM[name][2]
+    return Value(items=(result, result)) if pairs else result
+
+
+def _product(values: list[Value]) -> Batch:
+    """A product of matrices: rows against others', or summed over the batch (`z.T @ z`)."""
+    rows = [v.batch.dim for v in values if v.batch.whole]
+    if rows == [1, 0]:
+        return REDUCED
+    return whole(0) if rows == [0] and values[0].batch.whole else whole()
+
+
+def _reduced(name: str, operands: list[Operand], keywords: dict[str, Operand], params: frozenset[int]) -> Value:
+    """A reduction: over the rows, or within each."""
+    batch = operands[0][1].batch
+    _, position, pairs = REDUCTIONS[name]
+    over = dims.of_call(operands, keywords, position)
+    if over is None or (batch.dim is not None and dims.touch(batch, over)):
+        result = REDUCED
+    elif batch.dim is None:
+        result = whole(0)
+    else:
+        kept = dims.without(batch, over, dims.keeps(name, operands, keywords, position))
+        result = whole(kept.dim, kept.ndim, ragged=batch.ragged)
+    value = Value(batch=result, params=params)
+    return Value(items=(value, value), params=params) if pairs and over is not None else value
