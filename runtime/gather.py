@@ -87,12 +87,20 @@ def _moved(item: Any, device: torch.device) -> Any:
 
 
 def _rows(x: Tensor, dim: int, batch: Batch) -> Tensor:
+    if x.dim() == 0 and batch.local == 1:
+        x = x.reshape(1)  # squeeze() took the rows of a slice of one
     if x.dim() == 0:
         raise DistifyError("runtime.gather(): a 0-dim tensor has no rows. Use runtime.mean, sum, max or min.")
     dim %= x.dim()
     rows = 0 if batch.filler else x.shape[dim]
     others = [*x.shape[:dim], *x.shape[dim + 1 :]]
     table = exchange([rows, int(x.requires_grad), x.dim(), *others])
+    most = max(line[2] for line in table)
+    if any(line[2] < most for line in table):
+        if x.dim() == most - 1 and batch.local == 1:
+            x, others = x.unsqueeze(dim), [*x.shape]
+            rows = 0 if batch.filler else 1
+        table = exchange([rows, int(x.requires_grad), x.dim(), *others])
     if any(line[2:] != table[0][2:] for line in table):
         listing = ", ".join(str(tuple(line[3 : 2 + line[2]])) for line in table)
         raise DistifyError(

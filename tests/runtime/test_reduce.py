@@ -108,6 +108,8 @@ def gathers() -> Any:
         "numpy": runtime.gather(x.numpy()),
         "bf16": runtime.gather(x.bfloat16()),
         "none": runtime.gather(None),
+        "squeezed": runtime.gather(x[:, None].squeeze()),
+        "squeezed rows": runtime.gather(rows.squeeze()),
     }
 
 
@@ -124,6 +126,8 @@ def test_gather_restores_the_original_s_order(pool2: Pool, pool3: Pool) -> None:
         assert found["numpy"].tolist() == x.tolist()
         assert found["bf16"].dtype == torch.bfloat16
         assert found["none"] is None
+        assert torch.equal(found["squeezed"], x)
+        assert torch.equal(found["squeezed rows"], torch.stack([x, 10 * x], dim=1))
 
 
 def filler_objects() -> Any:
