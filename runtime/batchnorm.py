@@ -145,15 +145,16 @@ def _fused(
     layout = torch.channels_last if x.dim() == 4 and x.is_contiguous(memory_format=torch.channels_last) else None
     layout = layout or (torch.channels_last_3d if x.dim() == 5 and _is_channels_last_3d(x) else torch.contiguous_format)
     x, grad = x.contiguous(memory_format=layout), grad.to(x.dtype).contiguous(memory_format=layout)
+    wide = None if weight is None else weight.to(mean.dtype)  # the kernels take no half-precision weights
     sums, centred, d_weight, d_bias = torch.batch_norm_backward_reduce(
-        grad, x, mean, scale, weight, True, weight is not None, bias is not None
+        grad, x, mean, scale, wide, True, weight is not None, bias is not None
     )
     both = torch.cat([sums, centred])
     all_reduce(both)
     sums, centred = both[: mean.numel()], both[mean.numel() :]
     count = total.to(torch.int32).reshape(1)
-    d_x = torch.batch_norm_backward_elemt(grad, x, mean, scale, weight, sums, centred, count)
-    return d_x, d_weight if weight is not None else None, d_bias if bias is not None else None
+    d_x = torch.batch_norm_backward_elemt(grad, x, mean, scale, wide, sums, centred, count)
+    return d_x, None if weight is None else d_weight.to(weight.dtype), None if bias is None else d_bias.to(bias.dtype)
 
 
 def _is_channels_last_3d(x: Tensor) -> bool:

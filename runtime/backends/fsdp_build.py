@@ -13,7 +13,7 @@ from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
 
 from ..state import DistifyError
-from . import fsdp_plan
+from . import fsdp_plan, recurrent
 from .sharded import Replaced
 
 
@@ -45,6 +45,7 @@ def cut(root: nn.Module, mesh: DeviceMesh, reduced: torch.dtype | None) -> tuple
     Returns:
         The modules of its groups, the root last, and the parameters that stay whole.
     """
+    recurrent.keep_in_place(root)
     ignorable = "ignored_params" in inspect.signature(fully_shard).parameters
     plan = fsdp_plan.plan(root, reduced is not None, ignorable, fsdp_plan.BLOCK)
     units: list[FSDPModule] = []
