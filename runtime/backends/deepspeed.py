@@ -25,7 +25,8 @@ from .outputs import spare_void
 from .parts import Part, PartedGradients
 from .whole_state import gather_all, module_state
 from .zero import Zero
-from .zero_stages import engine
+from .zero3 import Zero3
+from .zero12 import Zero12
 
 
 class DeepSpeed(PartedGradients):
@@ -55,11 +56,11 @@ class DeepSpeed(PartedGradients):
         modules = roots(modules)
         check(modules, optimizers, self.of)
         for owned, optimizer in engines_of(modules, optimizers):
-            made = engine(self.stage, self.deepspeed, owned, optimizer)
+            made = (Zero3 if self.stage == 3 else Zero12)(self.deepspeed, owned, optimizer, self.stage)
             self.engines.append(made)
             self.by_optimizer[optimizer] = made
             for module in owned:
-                self.of.update({p: made for p in module.parameters()})
+                self.of.update(dict.fromkeys(module.parameters(), made))
                 copies_whole(module, self)
                 module.register_forward_hook(spare_void)
                 clears_all(module, functools.partial(_parameters, module), self)
@@ -84,16 +85,10 @@ class DeepSpeed(PartedGradients):
             self.pending.reduce(lambda p, grad: self.of[p].add(p, grad))
 
     def grad(self, outputs: Any, inputs: Any, **options: Any) -> tuple[Tensor | None, ...]:
-        """`torch.autograd.grad`.
-
-        Raises:
-            DistifyError: ZeRO 3 is asked for gradients that can be differentiated again.
-        """
-        if self.stage == 3 and options.get("create_graph"):
-            raise DistifyError(
-                "runtime.grad(…, create_graph=True), as a gradient penalty needs it, is not possible with ZeRO 3: "
-                "DeepSpeed gives the parameters back before the second backward. Use zero_stage=2, or backend='fsdp'."
-            )
+        """`torch.autograd.grad`; with ZeRO 3 parameters stay gathered until the next backward if gradients have a graph."""
+        if options.get("create_graph"):
+            for one in self.engines:
+                one.hold()
         wanted = [inputs] if isinstance(inputs, Tensor) else list(inputs)
         return tuple(inner_grad(outputs, wanted, lambda x: x in self.of, **options))
 

@@ -97,7 +97,7 @@ def _join(groups: list[list[nn.Module]], owner: dict[Tensor, int], joined: list[
     if module is not None:
         groups[first].append(module)
     for member in groups[first]:
-        owner.update({p: first for p in member.parameters()})
+        owner.update(dict.fromkeys(member.parameters(), first))
 
 
 def _names(modules: Sequence[nn.Module]) -> str:

@@ -156,6 +156,9 @@ class Zero:
             self.zero.exit_backward()
         self.engine._running_engine_backward = False
 
+    def hold(self) -> None:
+        """Before gradients that will be differentiated again; parameters are whole anyway."""
+
     def fold(self) -> None:
         """Complete the gradients in `grads`; a collective. Parameters count as used where any rank used them."""
         if self.folded:
