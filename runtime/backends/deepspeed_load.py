@@ -125,7 +125,8 @@ def config(stage: int, dtype: torch.dtype | None, numel: int) -> dict[str, Any]:
         "zero_quantized_gradients": False,
         "zero_quantized_nontrainable_weights": False,
         "zero_hpz_partition_size": 1,
-        "compute_grad_norm": stage == 3,
+        # DeepSpeed insists on it for ZeRO 1 in bf16
+        "compute_grad_norm": stage == 3 or (stage == 1 and dtype is torch.bfloat16),
     }
     return {
         "train_micro_batch_size_per_gpu": 1,
