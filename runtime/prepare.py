@@ -47,6 +47,7 @@ def prepare(*objects: nn.Module | Optimizer) -> None:
     _check_objects(objects, [*known, *run.optimizers])
     _check_parameters(modules)
     trained = [m for m in modules if any(p.requires_grad for p in m.parameters())]
+    _check_devices(trained, run.backend.name, run.device)
     _check_owners([*known, *modules], optimizers)
     _warn_of_orphans(trained, [*run.optimizers, *optimizers] if optimizers else [])
     if run.world_size > 1:
@@ -60,6 +61,20 @@ def prepare(*objects: nn.Module | Optimizer) -> None:
         run.streams.attach(module)
     for optimizer in optimizers:
         register_guard(optimizer)
+
+
+def _check_devices(modules: Sequence[nn.Module], backend: str, device: torch.device | None) -> None:
+    """Sharding backends move parameters to the run's device; a model that the script left elsewhere would break."""
+    if device is None or backend not in ("fsdp", "deepspeed"):
+        return
+    for module in modules:
+        for name, p in module.named_parameters():
+            if p.device.type not in (device.type, "meta"):
+                raise DistifyError(
+                    f"runtime.prepare(): with backend {backend!r} the parameters of {type(module).__name__} must be on "
+                    f"{device}, where this run computes, but {name!r} is on {p.device}. Move the model and its batches "
+                    "there, model.to(runtime.device()), or use backend='ddp', which trains on any device."
+                )
 
 
 def _check_objects(objects: Sequence[Any], prepared: Sequence[Any]) -> None:
