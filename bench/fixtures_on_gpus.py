@@ -1,7 +1,7 @@
 """Run the fixtures on real GPUs, original on one against converted on several, and print a table.
 
     python bench/fixtures_on_gpus.py convert FOLDER          # where the codemod is installed
-    python bench/fixtures_on_gpus.py run FOLDER [--nproc 2] [--jobs 8] [--only REGEX] [--backends REGEX]   # where the GPUs are
+    python bench/fixtures_on_gpus.py run FOLDER [--nproc 2] [--jobs 8]   # where the GPUs are
 
 Each line: fixture, backend, precision, outcome, numbers compared, largest relative difference. In fp32 the converted
 script on several GPUs is compared with the original on one. In bf16 and fp16 it is compared with itself on one GPU in
@@ -49,7 +49,6 @@ def convert(folder: Path) -> None:
     """Write the original and the conversion of every fixture to a folder; options come from the environment later."""
     from distify.codemod.options import Options
     from distify.codemod.rewrite import rewrite_source
-
     from tests.parity.cases import CASES
 
     for case in CASES:
@@ -87,7 +86,7 @@ def run_script(script: Path, runs: list[list[str]], env: dict[str, str], nproc: 
             return text, "timeout: " + shown[-1500:]
         text += done.stdout
         if done.returncode:
-            return text, done.stderr[-4000:] or f"exit code {done.returncode}"
+            return text, done.stderr or f"exit code {done.returncode}"
     return text, ""
 
 
@@ -127,7 +126,8 @@ def check(folder: Path, case: object, backend: str, stage: int | None, precision
     if error:
         refusal = re.findall(r"distify\.runtime\.[\w.]+: (.*)", error)
         row.outcome = "refused" if refusal else "timeout" if error.startswith("timeout") else "crashed"
-        row.detail = refusal[0] if refusal else error[-1500:]
+        first = [line for line in error.splitlines() if "Error" in line]
+        row.detail = refusal[0] if refusal else "; ".join(first[:2])
         return row
     row.numbers, row.worst, row.detail = compare(reference, text)
     row.outcome = "equal" if row.worst <= TOLERANCE[precision] else "differs"

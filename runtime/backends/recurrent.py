@@ -20,7 +20,7 @@ def keep_in_place(root: nn.Module) -> None:
     """From now on the weights of a model's recurrent layers stay where the backend put them."""
     kept: WeakSet[nn.Module] = state.extra.setdefault("recurrent", WeakSet())
     kept.update(module for module in root.modules() if isinstance(module, nn.RNNBase))
-    nn.RNNBase.flatten_parameters = _flatten_others  # type: ignore[method-assign]
+    nn.RNNBase.flatten_parameters = _flatten_others  # type: ignore[method-assign, assignment]
 
 
 def _flatten_others(module: nn.RNNBase) -> None:

@@ -134,6 +134,7 @@ def test_forwards_of_trained_modules_draw_privately(pool2: Pool) -> None:
 
 def test_sharding_wants_the_model_on_the_device_of_the_run() -> None:
     from distify.runtime.prepare import _check_devices
+    from distify.runtime.state import DistifyError
 
     model = nn.Linear(2, 2)
     _check_devices([model], "ddp", torch.device("cuda", 0))
