@@ -44,7 +44,8 @@ class DeepSpeed(PartedGradients):
         self.of: dict[Tensor, Zero] = {}
         self.by_optimizer: dict[Optimizer, Zero] = {}
         self.pending = Pending()
-        assert state.config is not None and state.precision is not None
+        assert state.config is not None
+        assert state.precision is not None
         self.stage, self.dtype = state.config.zero_stage, state.precision.dtype
 
     def prepare(self, modules: Sequence[nn.Module], optimizers: Sequence[Optimizer]) -> None:
@@ -85,7 +86,7 @@ class DeepSpeed(PartedGradients):
             self.pending.reduce(lambda p, grad: self.of[p].add(p, grad))
 
     def grad(self, outputs: Any, inputs: Any, **options: Any) -> tuple[Tensor | None, ...]:
-        """`torch.autograd.grad`; with ZeRO 3 parameters stay gathered until the next backward if gradients have a graph."""
+        """`torch.autograd.grad`; parameters stay gathered until the next backward if the gradients have a graph."""
         if options.get("create_graph"):
             for one in self.engines:
                 one.hold()
@@ -99,7 +100,7 @@ class DeepSpeed(PartedGradients):
         for one in self.engines:
             mine = {p for p in parameters if self.of.get(p) is one}
             if mine:
-                one.clear(None if mine.issuperset(one.places) else mine)
+                one.clear(None if mine.issuperset(one.flats.places) else mine)
 
     def parts(self, parameters: Iterable[Tensor]) -> list[Part]:
         """This rank's parts of the gradients of these parameters; a collective."""
@@ -110,7 +111,7 @@ class DeepSpeed(PartedGradients):
         found = []
         for k, p in enumerate(parameters):
             owner = self.of.get(p)
-            grad = owner.grad(p) if owner is not None and p in owner.places else None
+            grad = owner.grad(p) if owner is not None and p in owner else None
             if grad is not None:
                 found.append(Part(grad, k))
         return found
@@ -142,7 +143,7 @@ class DeepSpeed(PartedGradients):
             return module_state(obj, lambda p: self.of[p].whole(p).cpu() if p in self.of else p.detach().clone())
         if isinstance(obj, Optimizer) and obj in self.by_optimizer:
             found = obj.state_dict()
-            states = self.by_optimizer[obj].states()
+            states = self.by_optimizer[obj].optimizer.states()
             found["state"] = {k: states[p] for k, p in enumerate(group_parameters(obj)) if p in states}
             return found
         whole: dict[str, Any] = gather_all(obj.state_dict())
@@ -160,7 +161,8 @@ class DeepSpeed(PartedGradients):
         if isinstance(obj, Optimizer) and obj in self.by_optimizer:
             obj.load_state_dict({**state, "state": {}})
             parameters = group_parameters(obj)
-            return self.by_optimizer[obj].load_states({parameters[k]: found for k, found in state["state"].items()})
+            states = {parameters[k]: found for k, found in state["state"].items()}
+            return self.by_optimizer[obj].optimizer.load(states)
         return obj.load_state_dict(state, **options)
 
     def cuts(self, item: Tensor | Optimizer) -> bool:
@@ -182,7 +184,8 @@ def _autocasts(module: nn.Module) -> None:
 
     @functools.wraps(original)
     def forward(*args: Any, **kwargs: Any) -> Any:
-        assert state.precision is not None and state.device is not None
+        assert state.precision is not None
+        assert state.device is not None
         if torch.is_autocast_enabled(state.device.type):
             return original(*args, **kwargs)
         with state.precision.autocast():

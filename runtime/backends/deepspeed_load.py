@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch import nn
+from torch.optim import Optimizer
 
 from ..state import DistifyError, state
 
@@ -24,7 +26,8 @@ def load() -> Any:
     Raises:
         DistifyError: it is not installed, too old, or can't do what the run asks for.
     """
-    assert state.device is not None and state.precision is not None
+    assert state.device is not None
+    assert state.precision is not None
     if state.precision.name == "fp16" and state.device.type == "cpu":
         raise DistifyError(
             "backend='deepspeed' with precision='fp16' needs a GPU: DeepSpeed has no fp16 on the CPU. Use "
@@ -64,6 +67,42 @@ def connect(deepspeed: Any) -> None:
         deepspeed.init_distributed(dist_backend=dist.get_backend(), auto_mpi_discovery=False, verbose=False)
     finally:
         backend.build_shm_op = compiled
+
+
+def build(
+    deepspeed: Any, modules: Sequence[nn.Module], optimizer: Optimizer, stage: int, dtype: torch.dtype | None
+) -> Any:
+    """An engine over modules and an optimizer whose groups it may change.
+
+    Parameters that are frozen now are cut too: they may be thawed.
+    """
+    with quiet():
+        from deepspeed.runtime.config import DeepSpeedConfig
+        from deepspeed.runtime.engine import ZERO_OPTIMIZATION, DeepSpeedEngine
+
+    class Engine(DeepSpeedEngine):  # type: ignore[misc]
+        """Takes the ZeRO optimizer for every precision."""
+
+        def _do_optimizer_sanity_check(self, basic_optimizer: Any) -> Any:
+            super()._do_optimizer_sanity_check(basic_optimizer)
+            return ZERO_OPTIMIZATION
+
+        def _broadcast_model(self) -> None:
+            """`prepare` has done it; DeepSpeed's way fails for scalars."""
+
+    model = modules[0] if len(modules) == 1 else nn.ModuleList(modules)
+    frozen = [p for group in optimizer.param_groups for p in group["params"] if not p.requires_grad]
+    options = config(stage, dtype, sum(p.numel() for p in model.parameters()))
+    for p in frozen:
+        p.requires_grad_(True)
+    try:
+        with quiet(), equal_parameters():
+            connect(deepspeed)
+            found = DeepSpeedConfig(options)
+            return Engine(args=None, model=model, optimizer=optimizer, config=options, config_class=found)
+    finally:
+        for p in frozen:
+            p.requires_grad_(False)
 
 
 @contextmanager

@@ -26,7 +26,8 @@ def load_through_meta(
     Returns:
         What `load_state_dict` returned, and the values that the parameters with stand-ins must get.
     """
-    held = [(m, name, p) for m in module.modules() for name, p in dict.items(m._parameters) if p in shapes]
+    owned = [(m, name, p) for m in module.modules() for name, p in dict.items(m._parameters) if p is not None]
+    held = [(m, name, p) for m, name, p in owned if p in shapes]
     names = dict(module.named_parameters(remove_duplicate=False))
     standins = {p: nn.Parameter(torch.empty(shapes[p], device="meta", dtype=p.dtype), False) for _, _, p in held}
     options.pop("assign", None)
@@ -39,5 +40,6 @@ def load_through_meta(
     finally:
         for m, name, p in held:
             dict.__setitem__(m._parameters, name, p)
-    values = {p: state[key] for key, p in names.items() if p in shapes and isinstance(state.get(key), Tensor)}
+    found = {p: state.get(key) for key, p in names.items() if p in shapes}
+    values: dict[Tensor, Tensor] = {p: value for p, value in found.items() if isinstance(value, Tensor)}
     return result, values

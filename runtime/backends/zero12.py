@@ -1,22 +1,22 @@
-"""DeepSpeed's ZeRO stages 1 and 2: parameters whole, each group flattened, ranks own equal parts of the flat buffers."""
+"""DeepSpeed's ZeRO stages 1 and 2: parameters whole, groups flattened, ranks own equal parts of the flat buffers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor
 
 from ..state import state
-from .zero import Place, Zero
+from .flats import Flats, Place
+from .zero import Zero
 
 
 class Zero12(Zero):
     """Stage 1 collects gradients in the parameters until they are asked for, stage 2 in parts after each backward."""
 
-    def _places(self) -> dict[Tensor, Place]:
-        zero, found = self.zero, dict[Tensor, Place]()
-        self.masters = list(zero.single_partition_of_fp32_groups)
+    def _flats(self) -> Flats:
+        zero, places = self.zero, dict[Tensor, Place]()
         for k, group in enumerate(zero.round_robin_bit16_groups):
             size = int(zero.partition_size[k])
             for p, offset in zip(group, zero.round_robin_bit16_offsets[k], strict=True):
@@ -25,56 +25,29 @@ class Zero12(Zero):
                     first = min(max(offset, rank * size), offset + p.numel())
                     last = max(min(offset + p.numel(), (rank + 1) * size), first)
                     pieces.append((first - offset, first - rank * size if last > first else 0, last - first))
-                found[p] = Place(k, tuple(pieces))
-        self.arrived: set[Tensor] = set()
-        if self.stage == 2:
-            self.order = [(p, k) for k, group in enumerate(zero.bit16_groups) for p in group][::-1]
-            self.sent = 0
-            self.send, zero.process_gradients = zero.process_gradients, self._arrive
-        return found
-
-    def _arrive(self, p: Tensor, k: int) -> None:
-        """A gradient is complete. DeepSpeed would put it into its bucket at once, in an order that can differ by rank.
-
-        (A recurrent layer over one time step hands its gradients over in another order than over two.)
-        """
-        self.arrived.add(p)
-        self._send(lambda p: p in self.arrived)
-
-    def _send(self, ready: Callable[[Tensor], bool]) -> None:
-        while self.sent < len(self.order) and (ready(self.order[self.sent][0]) or not self._trains(self.sent)):
-            if self._trains(self.sent):
-                self.send(*self.order[self.sent])
-            self.sent += 1
-
-    def _trains(self, number: int) -> bool:
-        return self.order[number][0].requires_grad
-
-    def end(self) -> None:
-        if self.arrived:  # another rank may have used what this one did not: all send all, in one order
-            for p, _ in self.order[self.sent :]:
-                if p.requires_grad and p not in self.arrived and p.grad is None:
-                    p.grad = torch.zeros_like(p)
-            self._send(lambda p: True)
-            self.arrived.clear()
-            self.sent = 0
-        super().end()
+                places[p] = Place(k, tuple(pieces))
+        self.grads: list[Tensor] = []  # like the flat buffers, after `fold`
+        return Flats(places, zero.single_partition_of_fp32_groups, self.shapes)
 
     def _fold(self) -> None:
-        earlier = self.__dict__.pop("grads", None)
-        by_hand: list[tuple[Tensor, Tensor]] = []
+        earlier, by_hand = self.grads, list[tuple[Tensor, Tensor]]()
         if self.stage == 1:
             self._reduce()
         else:
-            by_hand = [(p, p.grad) for p in self.places if p.grad is not None]
+            by_hand = [(p, p.grad) for p in self.flats.places if p.grad is not None]
             self._finalize()
-        self.grads = [self._flat(k) for k in range(len(self.masters))]
+        self.grads = [self._flat(k) for k in range(len(self.flats.masters))]
         for p, grad in by_hand:  # DeepSpeed takes gradients when they are computed: the script put these there
-            start, _, count = self.places[p].mine
-            self.part(p, self.grads[self.places[p].flat]).add_(grad.reshape(-1)[start : start + count])
+            self._piece(p).add_(self.flats.cut(p, grad))
             p.grad = None
-        for grad, before in zip(self.grads, earlier or ()):
+        for grad, before in zip(self.grads, earlier):
             grad.add_(before)
+
+    def grad(self, p: Tensor) -> Tensor | None:
+        return self._piece(p) if p in self.used else None
+
+    def _piece(self, p: Tensor) -> Tensor:
+        return self.flats.part(p, self.grads[self.flats.places[p].flat])
 
     def _reduce(self) -> None:
         """Average what the parameters hold; a rank that did not use one that others used sends zeros."""
@@ -104,38 +77,37 @@ class Zero12(Zero):
         self.zero.averaged_gradients[k] = None
         flat = getattr(found, "flat_partition", None)
         flat = torch.cat([piece.reshape(-1) for piece in found]) if flat is None else flat.view(-1)
-        return flat.to(self.masters[k].dtype)
+        return flat.to(self.flats.masters[k].dtype)
 
     def _hand_back(self) -> None:
         for k, flat in enumerate(self.grads):
             self.zero.averaged_gradients[k] = [flat]
 
     def clear(self, parameters: Iterable[Tensor] | None = None) -> None:
-        zero = self.zero
-        some = set(self.places if parameters is None else parameters)
-        for p in self.places:
-            if p in some:
-                p.grad = p.grad_accum = None  # type: ignore[attr-defined]
+        zero, places = self.zero, self.flats.places
+        some = set(places if parameters is None else parameters) & places.keys()
+        for p in some:
+            p.grad = p.grad_accum = None  # type: ignore[attr-defined]
         if some.issuperset(self.used):
-            self.__dict__.pop("grads", None)
-            for k in range(len(self.masters)):
+            self.grads = []
+            for k in range(len(self.flats.masters)):
                 zero.averaged_gradients[k] = zero.all_grad_tensors[k] = None
         else:
-            for p in some & self.places.keys():
+            for p in some:
                 self._clear_piece(p)
         self.used -= some
         self.folded = False
 
     def _clear_piece(self, p: Tensor) -> None:
-        k = self.places[p].flat
-        if "grads" in self.__dict__:
-            self.part(p, self.grads[k]).zero_()
+        k = self.flats.places[p].flat
+        if self.grads:
+            self._piece(p).zero_()
         for q, grad in zip(self.zero.params_in_partition[k], self.zero.all_grad_tensors.get(k) or ()):
             if q is p:
                 grad.zero_()
         compact = getattr(self.zero.averaged_gradients.get(k), "flat_partition", None)
         if compact is not None:
-            self.part(p, compact.view(-1)).zero_()
+            self.flats.part(p, compact.view(-1)).zero_()
 
     def _publish(self) -> None:
         self.zero.update_lp_params()

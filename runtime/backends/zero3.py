@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..state import state
-from .zero import Place, Zero
+from .flats import Flats, Place
+from .zero import Zero
 
 KEPT = -1  # stands for a module among those that use a parameter at the moment
 MANY = 1 << 30
@@ -18,9 +20,8 @@ MANY = 1 << 30
 class Zero3(Zero):
     """Parameters and gradients in parts; small parameters stay whole on each rank."""
 
-    def _places(self) -> dict[Tensor, Place]:
-        zero, found = self.zero, dict[Tensor, Place]()
-        self.masters = list(zero.fp32_partitioned_groups_flat)
+    def _flats(self) -> Flats:
+        zero, places = self.zero, dict[Tensor, Place]()
         self.buffers: dict[int, Tensor] = zero._DeepSpeedZeroOptimizer_Stage3__param_id_to_grad_partition
         self.submodules: list[Any] = [m for module in self.modules for m in module.modules()]
         self.held: list[Any] = []
@@ -29,11 +30,11 @@ class Zero3(Zero):
             for p in group:
                 size, numel = int(p.partition_numel()), int(p.ds_numel)
                 starts = [min(rank * size, numel) for rank in range(state.world_size + 1)]
-                found[p] = Place(k, tuple((a, at, b - a) for a, b in zip(starts, starts[1:])))
+                places[p] = Place(k, tuple((a, at, b - a) for a, b in pairwise(starts)))
                 at += size
         zero.grad_partitions_flat_buffer.zero_()
         self._keep_small()
-        return found
+        return Flats(places, zero.fp32_partitioned_groups_flat, self.shapes)
 
     def _keep(self, parameters: Sequence[Any]) -> None:
         """Gather parameters, and keep DeepSpeed's hooks from giving them back."""
@@ -79,7 +80,7 @@ class Zero3(Zero):
         return self._piece(p) if p in self.used else None
 
     def _piece(self, p: Any) -> Tensor:
-        return self.buffers[p.ds_id][: self.places[p].mine[2]]
+        return self.buffers[p.ds_id][: self.flats.places[p].mine[2]]
 
     def _hand_back(self) -> None:
         for k, group in enumerate(self.zero.fp16_groups):
@@ -90,22 +91,21 @@ class Zero3(Zero):
             self.zero.grad_partitions_flat_buffer.zero_()
             self.used.clear()
         else:
-            for p in self.places.keys() & set(parameters):
+            for p in self.flats.places.keys() & set(parameters):
                 self._piece(p).zero_()
                 self.used.discard(p)
-        for p in self.places:
+        for p in self.flats.places:
             p.grad = None
         self.folded = False
 
     def add(self, p: Tensor, grad: Tensor) -> None:
-        start, _, count = self.places[p].mine
-        self._piece(p).add_(grad.reshape(-1)[start : start + count])
+        self._piece(p).add_(self.flats.cut(p, grad))
         self._note(p)
 
     def _publish(self) -> None:
         zero = self.zero
         zero._partition_all_parameters()
-        for k in range(len(self.masters)):
+        for k in range(len(self.flats.masters)):
             zero._reassign_or_swap_out_partitioned_parameters(k)
         self._keep_small()
 
