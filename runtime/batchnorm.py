@@ -35,11 +35,11 @@ def forward(self: _BatchNorm, input: Tensor) -> Tensor:
     if state.config.batchnorm == "local":
         return _local(self, input)
     if not (self.training or self.running_mean is None):
-        return _ORIGINAL(self, input)
+        return _plain(self, input)
     self._check_input_dim(input)  # type: ignore[no-untyped-call]
     factor = _momentum(self)
     filler = _holds_filler()
-    weight, bias = self.weight, self.bias
+    weight, bias = _wide(self.weight), _wide(self.bias)
     result, mean, variance, counts = _Normalize.apply(input, weight, bias, self.eps, filler)  # type: ignore[no-untyped-call]
     if input.numel() <= input.shape[1] and float(counts[0]) == 1:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {list(input.size())}")
@@ -50,6 +50,24 @@ def forward(self: _BatchNorm, input: Tensor) -> Tensor:
             for running, now in ((self.running_mean, mean), (self.running_var, unbiased)):
                 running.mul_(1.0 - factor).add_((now * factor).to(running.dtype))
     return result  # type: ignore[no-any-return]
+
+
+def _plain(self: _BatchNorm, input: Tensor) -> Tensor:
+    """The original's forward; statistics are in fp32, so the kernels want weights in fp32 too (deepspeed casts them)."""
+    weight, bias = _wide(self.weight), _wide(self.bias)
+    if weight is self.weight:
+        return _ORIGINAL(self, input)
+    self._check_input_dim(input)  # type: ignore[no-untyped-call]
+    factor, by_batch = _momentum(self), self.training or self.running_mean is None
+    tracked = not self.training or self.track_running_stats
+    mean, variance = (self.running_mean, self.running_var) if tracked else (None, None)
+    return F.batch_norm(input, mean, variance, weight, bias, by_batch, factor, self.eps)
+
+
+def _wide(weight: Tensor | None) -> Tensor | None:
+    """A weight in at least fp32."""
+    half = weight is not None and weight.dtype in (torch.float16, torch.bfloat16)
+    return weight.float() if half else weight  # type: ignore[union-attr]
 
 
 def _momentum(self: _BatchNorm) -> float:
@@ -189,7 +207,7 @@ def _local(self: _BatchNorm, input: Tensor) -> Tensor:
         _stale().add(self)
     else:
         share_statistics(self)
-    return _ORIGINAL(self, input)
+    return _plain(self, input)
 
 
 def _stale() -> WeakSet[nn.Module]:
