@@ -21,7 +21,8 @@ def run(arguments: list[str]) -> int:
 
     try:
         code = app(arguments, prog_name="distify", standalone_mode=False)
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
         if code == INTERRUPTED:  # what typer makes of Ctrl-C
             complain("interrupted; no file was left half-written")
         return code if isinstance(code, int) else 0

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from .files import FileError, Replacement, expand, read, write_all
+from .files import FileError, Replacement, expand, read, reason, write_all
 from .options import OptionError, Options, configuration
 from .report.diff import unified
 from .report.stream import complain, progress, put, put_diff, say
@@ -89,7 +89,11 @@ def convert(request: Request) -> int:
             complain(f"{error}; nothing was written")
             return FAILED
     if goes and request.diff:
-        put_diff(line for _, result in differ for line in unified(result.path, result.before, result.data))
+        try:
+            put_diff(line for _, result in differ for line in unified(result.path, result.before, result.data))
+        except FileError as error:
+            complain(str(error))
+            return FAILED
     scripts = [item.target for item, result in differ if result.entry and item.target != STDIN]
     wording = Wording(request.quiet, request.verbose, "converted" if request.writes else "would be converted")
     say(report([result for _, result in done], wording, goes, scripts if goes and request.writes else []))
@@ -103,12 +107,26 @@ def convert(request: Request) -> int:
 def inputs(request: Request) -> Iterator[Item]:
     """Reads all that is to be converted."""
     if list(request.paths) == [STDIN]:
-        yield Item(STDIN, request.stdin_filename or "<stdin>", "", sys.stdin.buffer.read())
+        yield Item(STDIN, request.stdin_filename or "<stdin>", "", standard_input())
         return
     for path, root in expand(request.paths):
         if path.endswith(".ipynb"):
             raise FileError(f"{path}: a notebook; export it first: jupyter nbconvert --to script {path}")
         yield Item(path, path, root, read(path))
+
+
+def standard_input() -> bytes:
+    """All of standard input.
+
+    Raises:
+        FileError: it is closed or can't be read.
+    """
+    if sys.stdin is None:
+        raise FileError("standard input: closed")
+    try:
+        return sys.stdin.buffer.read()
+    except OSError as error:
+        raise FileError(f"standard input: {reason(error)}") from None
 
 
 def target(request: Request, item: Item, count: int) -> str:

@@ -51,6 +51,8 @@ def read(path: str) -> bytes:
         with open(path, "rb") as file:
             return file.read()
     except FileNotFoundError:
+        if os.path.islink(path):
+            raise FileError(f"{path}: a link to nothing: {os.readlink(path)}") from None
         raise FileError(f"{path}: no such file{similar(path)}") from None
     except (OSError, ValueError) as error:
         raise FileError(f"{path}: {reason(error) if isinstance(error, OSError) else error}") from None

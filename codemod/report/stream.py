@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, TextIO
 
+from ..files import FileError, reason
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -18,9 +20,9 @@ DIFF_STYLES = ((b"+++", "bold"), (b"---", "bold"), (b"@@", "cyan"), (b"+", "gree
 PATIENCE = 1.0
 
 
-def console(stream: TextIO) -> Console | None:
+def console(stream: TextIO | None) -> Console | None:
     """A rich console on a stream, or `None` where plain text is due: no terminal, a dumb one, or `NO_COLOR`."""
-    if not stream.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+    if stream is None or not stream.isatty() or os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return None
     from rich.console import Console
 
@@ -29,6 +31,8 @@ def console(stream: TextIO) -> Console | None:
 
 def say(lines: Iterable[Line]) -> None:
     """Prints lines of a report on standard error."""
+    if sys.stderr is None:
+        return
     fancy = console(sys.stderr)
     for line in lines:
         if fancy is None:
@@ -51,10 +55,21 @@ def complain(message: str) -> None:
 
 
 def put(data: bytes) -> None:
-    """Writes bytes to standard output as they are."""
-    sys.stdout.flush()
-    sys.stdout.buffer.write(data)
-    sys.stdout.buffer.flush()
+    """Writes bytes to standard output as they are.
+
+    Raises:
+        FileError: it is closed, or the disk is full.
+    """
+    if sys.stdout is None:
+        raise FileError("standard output: closed")
+    try:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise FileError(f"standard output: {reason(error)}") from None
 
 
 def put_diff(lines: Iterable[bytes]) -> None:

@@ -292,6 +292,32 @@ def test_exit_codes_of_the_process(train):
     assert wrong.stderr.count("\n") == 1
 
 
+def test_a_link_to_nothing(tmp_path):
+    (tmp_path / "link.py").symlink_to("gone.py")
+    assert run("link.py").stderr == "distify: link.py: a link to nothing: gone.py\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("rewrite train.py --diff -q >/dev/full", "distify: standard output: no space left on device\n"),
+        (
+            "rewrite - -q <train.py >/dev/full",
+            "distify: standard output: no space left on device; nothing was written\n",
+        ),
+        ("rewrite - -q <train.py >&-", "distify: standard output: closed; nothing was written\n"),
+        ("rewrite - -q <&-", "distify: standard input: closed\n"),
+        ("rewrite missing.py 2>&-", ""),
+    ],
+)
+def test_streams_that_fail_are_one_line(train, line, message):
+    if "/dev/full" in line and not os.path.exists("/dev/full"):
+        pytest.skip("no /dev/full here")
+    shell = f"{sys.executable} -m distify.codemod {line}"
+    done = subprocess.run(["sh", "-c", shell], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    assert (done.returncode, done.stderr) == (2, message)
+
+
 def test_help_and_version_are_quick():
     code = (
         "import sys; from distify.codemod.__main__ import run; run(['rewrite', '--help']); run(['--version']);"
