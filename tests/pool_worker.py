@@ -144,6 +144,7 @@ def fresh() -> Iterator[None]:
     """A fresh runtime, random streams and torch defaults around every job."""
     import torch
 
+    linear = torch.nn.functional.linear
     random.seed(0)
     torch.manual_seed(0)
     if "numpy" in sys.modules:
@@ -155,6 +156,7 @@ def fresh() -> Iterator[None]:
         torch.set_default_dtype(torch.float32)
         torch.set_default_device(None)
         torch.use_deterministic_algorithms(False)
+        torch.nn.functional.linear = linear  # DeepSpeed's ZeRO 3 leaves its own there
         runtime = sys.modules.get("distify.runtime")
         state = sys.modules.get("distify.runtime.state")
         try:

@@ -10,6 +10,7 @@ from torch import Tensor
 from ..state import state
 from .flats import Flats, Place
 from .zero import Zero
+from .zero_order import Arrivals
 
 
 class Zero12(Zero):
@@ -27,7 +28,13 @@ class Zero12(Zero):
                     pieces.append((first - offset, first - rank * size if last > first else 0, last - first))
                 places[p] = Place(k, tuple(pieces))
         self.grads: list[Tensor] = []  # like the flat buffers, after `fold`
+        self.arrivals = Arrivals(zero) if self.stage == 2 else None
         return Flats(places, zero.single_partition_of_fp32_groups, self.shapes)
+
+    def end(self) -> None:
+        if self.arrivals is not None:
+            self.arrivals.flush()
+        super().end()
 
     def _fold(self) -> None:
         earlier, by_hand = self.grads, list[tuple[Tensor, Tensor]]()

@@ -40,13 +40,15 @@ def assert_output_equal(expected: str, actual: str, step: float = STEP, many: fl
         assert equal, f"line {number + 1}, relative tolerance {rel:g}:\n- {a}\n+ {b}\n{_both(expected, actual)}"
 
 
-def assert_files_equal(expected: Path, actual: Path, many: float = MANY, absolute: float = ABS) -> None:
+def assert_files_equal(
+    expected: Path, actual: Path, many: float = MANY, absolute: float = ABS, norm: bool = False
+) -> None:
     """Compare two folders: the same files, and equal contents of each."""
     left, right = files(expected), files(actual)
     assert left == right, f"files {left} became {right}"
     for name in left:
         a, b = read(expected / name), read(actual / name)
-        assert_equal(a, b, name, many, absolute)
+        assert_equal(a, b, name, many, absolute, norm)
 
 
 def files(folder: Path) -> list[str]:
@@ -63,8 +65,11 @@ def read(path: Path) -> Any:
     return [parse(line) for line in path.read_text().splitlines()]
 
 
-def assert_equal(a: Any, b: Any, where: str, many: float = MANY, absolute: float = ABS) -> None:
-    """Compare objects recursively: keys and their order, shapes, dtypes, values up to rounding."""
+def assert_equal(a: Any, b: Any, where: str, many: float = MANY, absolute: float = ABS, norm: bool = False) -> None:
+    """Compare objects recursively: keys and their order, shapes, dtypes, values up to rounding.
+
+    Tensors are compared by their largest difference, or by the Euclidean norm of all (`norm`).
+    """
     if isinstance(a, torch.Tensor):
         assert isinstance(b, torch.Tensor), f"{where}: tensor became {type(b).__name__}"
         assert type(a) is type(b), f"{where}: {type(a).__name__} became {type(b).__name__}"
@@ -75,28 +80,33 @@ def assert_equal(a: Any, b: Any, where: str, many: float = MANY, absolute: float
             assert torch.equal(a, b), f"{where}: {a} became {b}"
             return
         # a tensor is as exact as its largest elements: rounding of a sum is relative to its terms
-        scale = a.abs().max().item() if a.numel() else 0.0
-        worst = (a - b).abs().max().item() if a.numel() else 0.0
+        scale, worst = (_size(x, norm) for x in (a, a - b))
         assert close(worst, 0.0, 0.0, absolute + many * scale), f"{where}: off by {worst:g}, largest value {scale:g}"
     elif isinstance(a, Mapping):
         assert isinstance(b, Mapping), f"{where}: mapping became {type(b).__name__}"
         assert list(a) == list(b), f"{where}: keys {list(a)} became {list(b)}"
         for key in a:
-            assert_equal(a[key], b[key], f"{where}[{key!r}]", many, absolute)
+            assert_equal(a[key], b[key], f"{where}[{key!r}]", many, absolute, norm)
         if hasattr(a, "_metadata"):
             assert_equal(a._metadata, getattr(b, "_metadata", None), f"{where}._metadata")
     elif isinstance(a, Sequence) and not isinstance(a, (str, bytes)):
         assert (type(a), len(a)) == (type(b), len(b)), f"{where}: {a!r} became {b!r}"
         for index, (x, y) in enumerate(zip(a, b)):
-            assert_equal(x, y, f"{where}[{index}]", many, absolute)
+            assert_equal(x, y, f"{where}[{index}]", many, absolute, norm)
     elif isinstance(a, torch.nn.Module):
         assert type(a).__name__ == type(b).__name__, f"{where}: {type(a)} became {type(b)}"
-        assert_equal(a.state_dict(), b.state_dict(), f"{where}.state_dict()", many, absolute)
+        assert_equal(a.state_dict(), b.state_dict(), f"{where}.state_dict()", many, absolute, norm)
     elif isinstance(a, float):
         assert isinstance(b, float), f"{where}: {a!r} became {b!r}"
         assert close(a, b, many, absolute), f"{where}: {a!r} became {b!r}"
     else:
         assert (type(a), a) == (type(b), b), f"{where}: {a!r} became {b!r}"
+
+
+def _size(x: torch.Tensor, norm: bool) -> float:
+    if not x.numel():
+        return 0.0
+    return float(x.norm() if norm else x.abs().max())
 
 
 def _both(expected: str, actual: str) -> str:

@@ -23,7 +23,8 @@ SCALARS = {
     "gan_simple": r"loss: ([\d.]+)",
 }
 TOLERANCE = {"bf16": 2e-2, "fp16": 3e-3}
-STEEP = {"functions": 3}  # max pooling: another picture element wins where two are equal up to rounding
+# max pooling and a high rate: where two picture elements are equal up to rounding, another one wins
+STEEP = {("functions", "bf16"): 3e-2, ("functions", "fp16"): 2e-2}
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
@@ -40,10 +41,11 @@ def test_against_a_loop_by_hand(
 
     left, right = (re.findall(SCALARS[name], text) for text in (expected, actual.stdout))
     assert len(left) == len(right) > 5
-    rel = TOLERANCE[precision] * STEEP.get(name, 1)
+    rel = STEEP.get((name, precision), TOLERANCE[precision])
     wrong = [(a, b) for a, b in zip(left, right) if not close(float(a), float(b), rel)]
     assert not wrong, f"{wrong}\n{expected}\n{actual.stdout}"
-    assert_files_equal(folder, actual.folder, many=3 * rel, absolute=rel / 10)
+    # by norm: under Adam an element whose gradient is all rounding moves by the whole rate, either way
+    assert_files_equal(folder, actual.folder, many=rel, absolute=rel / 100, norm=True)
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
