@@ -39,9 +39,8 @@ class Trace:
 
     def step(self, parameters: Sequence[Tensor], skipped: bool) -> None:
         """Note a step on these parameters; called on all ranks, since the norm may be a collective."""
-        with_grad = [p for p in parameters if p.grad is not None]
         assert state.backend is not None
-        norm = float(state.backend.clip_grad_norm_(with_grad, math.inf, 2.0, False)) if with_grad else 0.0
+        norm = float(state.backend.clip_grad_norm_(list(parameters), math.inf, 2.0, False))
         self._write({"step": self.steps, "grad_norm": norm, **({"skipped": True} if skipped else {})})
         self.steps += 1
 

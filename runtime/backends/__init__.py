@@ -13,7 +13,7 @@ BACKENDS: Mapping[str, str] = MappingProxyType(
         "single": "single:Single",
         "ddp": "ddp:DDP",
         "fsdp": "fsdp:FSDP",
-        "deepspeed": "deepspeed:DeepSpeed",
+        "deepspeed": "deepspeed:make",
     }
 )
 

@@ -14,12 +14,13 @@ from torch.optim import Optimizer
 from ..batchnorm import share_statistics
 from ..collectives import begin_backward
 from ..state import DistifyError, state
-from .base import group_parameters
+from .base import Backend, group_parameters
+from .ddp import DDP
 from .deepspeed_check import check, engines_of
 from .deepspeed_load import load
 from .gathered import Pending, gathered
 from .inner import inner_grad
-from .managed import clears_all, copies_whole, roots
+from .managed import clears_all, copies_whole, keeps_type, roots
 from .meta import load_through_meta
 from .outputs import spare_void
 from .parts import Part, PartedGradients
@@ -27,6 +28,12 @@ from .whole_state import gather_all, module_state
 from .zero import Zero
 from .zero3 import Zero3
 from .zero12 import Zero12
+
+
+def make() -> Backend:
+    """The backend of this run's ZeRO stage. Stage 0 cuts nothing: it is ddp, which needs no engine."""
+    assert state.config is not None
+    return DeepSpeed() if state.config.zero_stage else DDP()
 
 
 class DeepSpeed(PartedGradients):
@@ -63,6 +70,7 @@ class DeepSpeed(PartedGradients):
             for module in owned:
                 self.of.update(dict.fromkeys(module.parameters(), made))
                 copies_whole(module, self)
+                keeps_type(module, self.name)
                 module.register_forward_hook(spare_void)
                 clears_all(module, functools.partial(_parameters, module), self)
                 if self.dtype is not None:

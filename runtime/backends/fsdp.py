@@ -27,7 +27,7 @@ from .fsdp_tree import Tree
 from .gathered import Pending, gathered
 from .inner import inner_grad
 from .local_step import LocalStep
-from .managed import Names, clears_all, copies_whole, keep_class, roots
+from .managed import Names, clears_all, copies_whole, keep_class, keeps_type, roots
 from .parts import Part, PartedGradients
 from .replicas import Replicas
 from .sharded import ShardedParameter, local, replace, shard_like, whole
@@ -93,6 +93,7 @@ class FSDP(PartedGradients):
         tree = Tree(units[-1], units)
         open_entries(tree)
         copies_whole(root, self)
+        keeps_type(root, self.name)
         clears_all(root, lambda: list(root.parameters()), self)
         for unit in units:
             keep_class(unit)  # type: ignore[arg-type]

@@ -6,6 +6,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, Protocol
 
+import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
@@ -56,6 +57,31 @@ def copies_whole(module: nn.Module, keeper: Keeper) -> None:
     for part in module.modules():
         part.__dict__["__deepcopy__"] = functools.partial(_deepcopy, keeper, part)
         part.__dict__["__reduce_ex__"] = functools.partial(_no_pickle, keeper.name)
+
+
+def keeps_type(root: nn.Module, name: str) -> None:
+    """Let `model.to(…)`, `.double()`, `.cuda()` do nothing where nothing would change, and be refused elsewhere.
+
+    They replace parameters, or what these point to, behind the back of the backend.
+    """
+    original = root._apply
+
+    @functools.wraps(original)
+    def apply(fn: Callable[[Tensor], Tensor], recurse: bool = True) -> nn.Module:
+        probes = {(p.dtype, p.device): torch.empty((), dtype=p.dtype, device=p.device) for p in root.parameters()}
+        if any(fn(probe) is not probe for probe in probes.values()):
+            raise DistifyError(
+                f"{type(root).__name__} was converted or moved after runtime.prepare(), where {name} manages its "
+                "parameters: .to(…), .half(), .cuda() and the like stand before it. For a copy on another device or in "
+                "another type write runtime.clone(model).to(…)."
+            )
+        for module in root.modules() if recurse else [root]:
+            for key, buffer in module._buffers.items():
+                if buffer is not None:
+                    module._buffers[key] = fn(buffer)
+        return root
+
+    root.__dict__["_apply"] = apply
 
 
 def _deepcopy(keeper: Keeper, module: nn.Module, memo: dict[int, Any]) -> nn.Module:

@@ -402,7 +402,7 @@ def gap(found: Any, expected: Any, where: str = "") -> dict[str, Any]:
             for k, (x, y) in enumerate(zip(a, b)):
                 look(x, y, f"{place}[{k}]")
         elif isinstance(a, float) and isinstance(b, (float, int)):
-            note(abs(a - b), place)
+            note(0.0 if a == b else abs(a - b), place)  # two infinities are equal
         elif a != b:
             wrong[place] = f"{a!r}, not {b!r}"
 
