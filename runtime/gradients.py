@@ -51,7 +51,7 @@ def backward(
     factor = 1.0 if window is None else 1.0 / window.size
     if run.precision.scaler is not None:
         run.precision.scaler.before_backward(run.backend)
-        factor *= run.precision.scaler.scale
+        factor *= run.precision.scaler.applied
         loss = loss.float() if loss.dtype in (torch.float16, torch.bfloat16) else loss
     run.backend.backward(loss if factor == 1.0 else loss * factor, sync=sync, **options)
     if window is not None:

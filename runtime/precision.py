@@ -37,10 +37,19 @@ class Scaler:
         self._found: dict[Optimizer, bool] = {}  # optimizers whose gradients are unscaled now: did they hold inf?
         self._stepped: dict[Optimizer, bool] = {}  # those that stepped since the scale was last adjusted
 
+    @property
+    def applied(self) -> float:
+        """What a rank's loss is multiplied by: the gradients inside its forward are then as large as on one process.
+
+        Averaging over ranks makes a rank's loss weigh its samples N times; in fp16 they would overflow that much earlier,
+        and other steps would be skipped than in the original.
+        """
+        return self.scale / state.world_size
+
     def unscale(self, backend: Backend, optimizer: Optimizer) -> None:
         """Divide the optimizer's gradients by the scale, once between two backward calls."""
         if optimizer not in self._found:
-            inverse = torch.tensor(1.0 / self.scale, dtype=torch.float64).float()
+            inverse = torch.tensor(1.0 / self.applied, dtype=torch.float64).float()
             self._found[optimizer] = bool(backend.unscale(optimizer, inverse).item())
 
     def overflowed(self, optimizer: Optimizer) -> bool:
@@ -55,7 +64,7 @@ class Scaler:
         if not self._found and ratio == 1.0:
             return
         for optimizer in state.optimizers:
-            factor = self.scale if optimizer in self._found else ratio
+            factor = self.applied if optimizer in self._found else ratio
             if factor != 1.0 and any(p.grad is not None for p in _parameters(optimizer)):
                 backend.scale_grads([optimizer], factor)
         self._found.clear()
