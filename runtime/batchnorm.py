@@ -53,7 +53,7 @@ def forward(self: _BatchNorm, input: Tensor) -> Tensor:
 
 
 def _plain(self: _BatchNorm, input: Tensor) -> Tensor:
-    """The original's forward; statistics are in fp32, so the kernels want weights in fp32 too (deepspeed casts them)."""
+    """The original's forward. Statistics are in fp32, so the kernels want fp32 weights too (deepspeed casts them)."""
     weight, bias = _wide(self.weight), _wide(self.bias)
     if weight is self.weight:
         return _ORIGINAL(self, input)

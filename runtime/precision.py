@@ -41,8 +41,8 @@ class Scaler:
     def applied(self) -> float:
         """What a rank's loss is multiplied by: the gradients inside its forward are then as large as on one process.
 
-        Averaging over ranks makes a rank's loss weigh its samples N times; in fp16 they would overflow that much earlier,
-        and other steps would be skipped than in the original.
+        Averaging over ranks makes a rank's loss weigh its samples N times; in fp16 they would overflow that much
+        earlier, and other steps would be skipped than in the original.
         """
         return self.scale / state.world_size
 
