@@ -105,6 +105,20 @@ _ENTRIES = (
         "accumulate a mean or a sum over the samples, or gather first: runtime.gather(…)",
     ),
     Code(
+        "DST119",
+        "error",
+        "module updates a tensor of its own from a slice",
+        "what a forward keeps for the next one would differ by process, since each sees its own rows only",
+        "update it outside of the forward, from gathered values: runtime.gather(…)",
+    ),
+    Code(
+        "DST120",
+        "note",
+        "function of another file inside a forward",
+        "taken to work sample by sample, as layers do",
+        "",
+    ),
+    Code(
         "DST130",
         "warning",
         "random numbers seeded by the operating system",
