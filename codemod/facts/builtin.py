@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import attributes, expressions, loops, operators, sinks
+from . import attributes, collating, expressions, loops, operators, sinks
 from .values import EMPTY, EXACT_ROWS, GLOBAL, HOST, ROWS, Dep, Role, Value, join, join_all, union
 
 if TYPE_CHECKING:
@@ -40,6 +40,10 @@ def _enumerate(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Fra
 
 
 def _zip(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
+    if len(node.args) == 1 and isinstance(node.args[0], ast.Starred):
+        whole = collating.transposed(ip.current.get(node.args[0].value, EMPTY))
+        if whole is not None:
+            return whole
     parts = tuple(_element(ip, arguments, i, frame) for i in range(len(arguments.positional)))
     return Value(element=Value(items=parts), params=union(v.params for _, v in arguments.all))
 
@@ -72,6 +76,8 @@ def _sequence(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Fram
     fetching, frame.fetching = frame.fetching, node
     element = _element(ip, arguments, 0, frame)
     frame.fetching = fetching
+    if value.rows:
+        return collating.listed(EMPTY, element)
     cell = ip.allocate(node, frame)
     ip.heap.add(cell, element)
     return Value(objs=frozenset({cell}), element=element, params=value.params)

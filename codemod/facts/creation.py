@@ -6,7 +6,8 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import naming, operators, sinks
+from . import collating, naming, operators, sinks
+from .local import deep_sources
 from .model import Draw
 from .torchnames import words
 from .values import GLOBAL, REDUCED, Batch, Dep, Value, tensor, union, whole
@@ -54,12 +55,17 @@ def create(
                 sinks.count(ip, operand, frame)
         rows = any(v.batch.exact for v in values)
         return Value(batch=whole(0, 1) if rows else REDUCED, origin=node if frame.loops else None)
+    if name == "normal" and _batch_dim([], keywords) is not None:
+        return _with_rows(
+            ip, "randn", _batch_dim([], keywords) or 0, union(deep_sources(v) for v in values), node, frame
+        )
     if name in _RANDOM_OF_VALUES | _RANDOM_IN_PLACE:
         return _random_of_values(ip, operands, keywords, node, frame)
     like = next((v for v in values[:1] if v.is_sample), None)
     if name.endswith("_like"):
         return _like(ip, name, like, values, node, frame)
-    dim = _batch_dim(operands if not name.startswith("new_") else operands[1:], keywords)
+    operands = operands[1:] if name.startswith("new_") else operands
+    dim = _batch_dim(operands, keywords)
     sources = union([v.sources for v in values])
     if dim is not None:
         return _with_rows(ip, name, dim, sources, node, frame)
@@ -112,6 +118,9 @@ def _draw(ip: Interpreter, node: ast.Call, value: Value, frame: Frame, dim: int 
 
 def typed(ip: Interpreter, operands: list[Operand], node: ast.Call, frame: Frame) -> Value:
     """`torch.FloatTensor(rows, 3)` makes a tensor, `torch.FloatTensor(array)` converts one."""
+    collated = collating.joined("tensor", operands, {})
+    if collated is not None:
+        return collated
     sources = union(v.sources for _, v in operands)
     dim = _batch_dim(operands, {})
     if dim is not None:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import attributes, calls, loops, operators, sinks, subscripts
+from . import attributes, calls, collating, loops, operators, sinks, subscripts
 from .local import deep_sources, has_sample, is_leaf
 from .values import (
     COUNTED,
@@ -128,7 +128,7 @@ def _name(ip: Interpreter, node: ast.Name, frame: Frame) -> Value:
         return Value(ref=qualified) if qualified else EMPTY
     if value.dep is Dep.PENDING and not frame.forward and not sinks.is_runtime_argument(ip, node):
         return sinks.arrive(ip, node, value, frame)
-    return value
+    return collating.of_cells(ip, value) if value.objs and ip.sites.quiet else value
 
 
 def _lambda(ip: Interpreter, node: ast.Lambda, frame: Frame) -> Value:
@@ -190,6 +190,8 @@ def _comprehension(ip: Interpreter, node: ast.ListComp | ast.SetComp | ast.Gener
         frame,
         lambda: evaluate(ip, node.elt, frame) if lazy else _member(ip, node.elt, node.generators, frame),
     )
+    if any(ip.sites.values.get(g.iter, EMPTY).rows for g in node.generators):
+        return collating.listed(EMPTY, value)
     taint = union([value.params, *[ip.sites.values.get(g.iter, EMPTY).params for g in node.generators]])
     if isinstance(node, ast.ListComp):
         cell = ip.allocate(node, frame)

@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import attributes, creation, losses, operators, owners, runtimecalls, sinks, tensors
+from . import attributes, creation, distributions, losses, operators, owners, runtimecalls, sinks, tensors
 from .local import is_local
 from .torchnames import TORCH_SPACES
 from .values import EMPTY, GLOBAL, HOST, Batch, Dep, Role, Value, join_all, union
@@ -28,7 +28,8 @@ _PASS_THROUGH = {
     "torch.compile", "torch.jit.script", "torch.nn.DataParallel", "torch.nn.parallel.DataParallel", "copy.copy",
     "itertools.islice", "itertools.cycle", "tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "rich.progress.track",
     "torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.autograd.Variable", "functools.partial",
-    "torch.utils.data.dataloader.default_collate", "copy.deepcopy", "torch.nn.utils.parametrizations.weight_norm",
+    "torch.utils.data.dataloader.default_collate", "torch.utils.data.default_collate",
+    "torch.utils.data._utils.collate.default_collate", "copy.deepcopy", "torch.nn.utils.parametrizations.weight_norm",
     "torch.nn.utils.spectral_norm", "torch.nn.utils.weight_norm", "torch.nn.utils.parametrizations.spectral_norm",
 }  # fmt: skip
 _CLIPS = {"torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_", "torch.nn.utils.clip_grad_norm",
@@ -74,6 +75,8 @@ def call(ip: Interpreter, ref: str, arguments: Arguments, node: ast.Call, frame:
         return runtimecalls.backward(ip, arguments.get(0, "tensors"), arguments.positional[:1], node, frame)
     if ref == "torch.utils.checkpoint.checkpoint":
         return _checkpoint(ip, arguments, node, frame)
+    if ref.startswith("torch.distributions."):
+        return distributions.construct(ip, arguments, node, frame)
     made = _construct(ip, ref, arguments, node, frame)
     if made is not None:
         return made
@@ -127,6 +130,8 @@ def _packed(name: str, arguments: Arguments) -> Value:
 def _pass_through(ip: Interpreter, ref: str, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
     """Wrappers that keep what they are given; a deep copy of a model is another model, owned by no optimizer."""
     value = arguments.get(0, "iterable")
+    if value.rows and ref.endswith("default_collate"):
+        return value.element or EMPTY
     if not arguments.positional and arguments.keywords:
         value = next(iter(arguments.keywords.values()))[1]
     return deep_copy(ip, value, node, frame) if ref == "copy.deepcopy" else value
@@ -265,8 +270,18 @@ def _module(ip: Interpreter, ref: str, last: str, arguments: Arguments, node: as
     return value
 
 
+def _in_forward(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame, ref: str) -> Value:
+    """Foreign code inside a forward, where nothing can be gathered: taken to work sample by sample, as layers do."""
+    if ref and not ref.startswith("builtins."):
+        ip.sites.report("DST120", node)
+    value = operators.elementwise(ip, [o for o in arguments.all if o[1].is_sample], node, frame)
+    return replace(value, opaque=True, batch=replace(value.batch, ndim=None)) if value.is_sample else value
+
+
 def unknown(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame, ref: str = "") -> Value:
     """Foreign code: what it is given is made global first, so that what it gives is global."""
+    if frame.forward and any(v.is_sample for _, v in arguments.all):
+        return _in_forward(ip, arguments, node, frame, ref)
     taint = union(v.params for _, v in arguments.all)
     shaped = any(creation.counts_rows(ip, operand) or v.origin is not None for operand, v in arguments.all)
     for operand, value in arguments.all:

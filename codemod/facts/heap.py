@@ -25,6 +25,7 @@ class Cell:
         loops: loop statements that were running where it was made.
         roles: roles found out by how it is used.
         root: the model that it is a part of.
+        rows: it has one entry for each sample of the batch that is collated.
     """
 
     node: ast.AST
@@ -37,6 +38,7 @@ class Cell:
     loops: tuple[ast.AST, ...] = ()
     roles: frozenset[Role] = frozenset()
     root: int | None = None
+    rows: bool = False
 
 
 class Heap:

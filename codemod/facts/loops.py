@@ -6,6 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from . import collating
 from .local import deep_sources
 from .values import EMPTY, GLOBAL, HOST, Batch, Dep, FunctionRef, Role, Value, join, join_all
 
@@ -109,15 +110,8 @@ def _structure(ip: Interpreter, cell: int, frame: Frame) -> Value:
     attrs = ip.heap[cell].attrs
     collate = attrs.get("collate_fn", EMPTY)
     if collate.defs:
-        from . import calls
-
         sample = sample_of(ip, attrs.get("dataset", EMPTY), frame)
-        argument = Value(batch=GLOBAL, element=sample)
-        results = [
-            calls.enter(ip, ref, {0: argument}, ip.closures.get(ref.node, ip.module), None, frame)
-            for ref in collate.defs
-        ]
-        return _leafless(ip, join_all(results))
+        return _leafless(ip, collating.batch(ip, collate, sample, frame))
     if collate.ref or collate.objs:
         return Value(opaque=True)
     return _leafless(ip, sample_of(ip, attrs.get("dataset", EMPTY), frame))

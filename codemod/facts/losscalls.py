@@ -14,28 +14,6 @@ if TYPE_CHECKING:
 Operand = tuple[ast.expr, Value]
 
 
-def of_function(ip: Interpreter, name: str, node: ast.Call) -> losses.Loss:
-    """What a call of a functional loss asks for."""
-    reduction, reason = losses.reduction_of(ip, node)
-    by = None
-    if reduction == "mean" and losses.DIVISORS[name] == "targets":
-        by, problem = losses.function_divisor(ip, name, node)
-        if problem:
-            return losses.Loss(name, None, None, problem)
-    return losses.Loss(name, reduction, by, reason)
-
-
-def of_module(ip: Interpreter, name: str, node: ast.Call, creation: ast.Call) -> losses.Loss:
-    """What a call of a loss module asks for, by how the module was made."""
-    reduction, reason = losses.reduction_of(ip, creation)
-    by = None
-    if reduction == "mean" and losses.DIVISORS[name] == "targets":
-        by, problem = losses.module_divisor(ip, node, creation)
-        if problem:
-            return losses.Loss(name, None, None, problem)
-    return losses.Loss(name, reduction, by, reason)
-
-
 def apply(ip: Interpreter, item: losses.Loss, operands: list[Operand], node: ast.Call, frame: Frame) -> Value:
     """Value of a loss over slices."""
     values = [v for _, v in operands]

@@ -1,59 +1,20 @@
-"""The table of divisors: by what the mean of every loss of `torch.nn` and `torch.nn.functional` divides.
-
-Source: the `reduction` paragraph of each function's page in the PyTorch documentation. "rows": the mean runs over all
-elements, or over samples, and every sample has the same number of elements. "targets": the mean divides by the counted
-targets (`ignore_index`) or by their summed class weights (`weight`).
-"""
+"""What a call of a loss reduces to, and by what its mean divides: the table of losses applied to the source."""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from .losstable import CLASSES, DIVISORS, FUNCTIONS
 from .torchnames import words
-from .values import Value
+from .values import EMPTY, Value
 
 if TYPE_CHECKING:
     from .interpreter import Interpreter
 
-_ROWS = words("""
-binary_cross_entropy binary_cross_entropy_with_logits cosine_embedding_loss ctc_loss gaussian_nll_loss
-hinge_embedding_loss huber_loss kl_div l1_loss margin_ranking_loss mse_loss multi_margin_loss multilabel_margin_loss
-multilabel_soft_margin_loss poisson_nll_loss smooth_l1_loss soft_margin_loss triplet_margin_loss
-triplet_margin_with_distance_loss
-""")
-
-DIVISORS: dict[str, str] = dict.fromkeys(_ROWS, "rows") | {"cross_entropy": "targets", "nll_loss": "targets"}
-
-_MODULES = {
-    "BCELoss": "binary_cross_entropy",
-    "BCEWithLogitsLoss": "binary_cross_entropy_with_logits",
-    "CTCLoss": "ctc_loss",
-    "CosineEmbeddingLoss": "cosine_embedding_loss",
-    "CrossEntropyLoss": "cross_entropy",
-    "GaussianNLLLoss": "gaussian_nll_loss",
-    "HingeEmbeddingLoss": "hinge_embedding_loss",
-    "HuberLoss": "huber_loss",
-    "KLDivLoss": "kl_div",
-    "L1Loss": "l1_loss",
-    "MSELoss": "mse_loss",
-    "MarginRankingLoss": "margin_ranking_loss",
-    "MultiLabelMarginLoss": "multilabel_margin_loss",
-    "MultiLabelSoftMarginLoss": "multilabel_soft_margin_loss",
-    "MultiMarginLoss": "multi_margin_loss",
-    "NLLLoss": "nll_loss",
-    "NLLLoss2d": "nll_loss",
-    "PoissonNLLLoss": "poisson_nll_loss",
-    "SmoothL1Loss": "smooth_l1_loss",
-    "SoftMarginLoss": "soft_margin_loss",
-    "TripletMarginLoss": "triplet_margin_loss",
-    "TripletMarginWithDistanceLoss": "triplet_margin_with_distance_loss",
-}
-
-# Positions of `reduction` and `weight`/`ignore_index`: functions; modules take keywords but for `weight`.
-_TARGET_POSITION = 1
-_WEIGHT_POSITION = {"cross_entropy": 2, "nll_loss": 2}
+UNPACKED = "its keyword arguments are unpacked from a mapping"
 
 
 @dataclass(frozen=True)
@@ -77,7 +38,7 @@ def module_loss(ref: str | None) -> str | None:
     """Functional name of a loss class of `torch.nn`, else `None`."""
     if ref is None or not ref.startswith("torch.nn."):
         return None
-    return _MODULES.get(ref.rsplit(".", 1)[-1])
+    return CLASSES.get(ref.rsplit(".", 1)[-1], (None, []))[0]
 
 
 def function_loss(ref: str | None) -> str | None:
@@ -88,19 +49,64 @@ def function_loss(ref: str | None) -> str | None:
     return name if name in DIVISORS else None
 
 
-def reduction_of(ip: Interpreter, call: ast.Call) -> tuple[str | None, str]:
-    """The `reduction` that a call (of the function or of the class) asks for, with the reason if it can't be told."""
-    keywords = {k.arg: k.value for k in call.keywords}
-    if None in keywords:
-        return None, "its keyword arguments are unpacked from a mapping"
-    legacy = {name: _constant(ip, keywords[name]) for name in ("size_average", "reduce") if name in keywords}
-    if legacy.get("reduce") is False:
+def of_function(ip: Interpreter, name: str, call: ast.Call) -> Loss:
+    """What a call of a functional loss asks for."""
+    given = _given(call, FUNCTIONS[name])
+    if given is None:
+        return Loss(name, None, None, UNPACKED)
+    return _loss(ip, name, given, given, {key: ip.text(node) for key, node in given.items()})
+
+
+def of_module(ip: Interpreter, name: str, call: ast.Call, creation: ast.Call) -> Loss:
+    """What a call of a loss module asks for, by how the module was made; its parts are named as the call names it."""
+    last = creation.func.attr if isinstance(creation.func, ast.Attribute) else getattr(creation.func, "id", "")
+    function, parameters = CLASSES.get(last, (name, []))
+    made = _given(creation, parameters or next((p for f, p in CLASSES.values() if f == function), []))
+    inputs = [p for p in FUNCTIONS[name] if p not in ("weight", "linear_weight")]
+    given = _given(call, inputs)
+    if made is None or given is None:
+        return Loss(name, None, None, UNPACKED)
+    holder = ip.text(call.func)
+    return _loss(ip, name, made, given, {key: f"{holder}.{key}" for key in made})
+
+
+def _given(call: ast.Call, parameters: list[str]) -> dict[str, ast.expr] | None:
+    """Arguments of a call by parameter, `None` if some can't be told."""
+    if any(isinstance(item, ast.Starred) for item in call.args) or any(k.arg is None for k in call.keywords):
+        return None
+    return {**dict(zip(parameters, call.args)), **{k.arg: k.value for k in call.keywords if k.arg is not None}}
+
+
+def _loss(
+    ip: Interpreter,
+    name: str,
+    options: Mapping[str, ast.expr],
+    inputs: Mapping[str, ast.expr],
+    texts: Mapping[str, str],
+) -> Loss:
+    """A loss with its options (`reduction`, `weight`, …) and their source texts, and its inputs."""
+    reduction, reason = _reduction(ip, options)
+    if reduction != "mean" or DIVISORS[name] == "rows":
+        return Loss(name, reduction, None, reason)
+    weight = None if _is_none(ip, options.get("weight")) else texts.get("weight")
+    if DIVISORS[name] == "weights":
+        return Loss(name, reduction, None if weight is None else f"{weight}.sum()")
+    if weight is not None and weight == texts.get("weight") and options is inputs and not is_pure(options["weight"]):
+        return Loss(name, None, None, "its weight is not an expression that can be repeated")
+    ignore = None if _is_none(ip, options.get("ignore_index")) else texts.get("ignore_index")
+    by, reason = _by_targets(ip, inputs.get("target"), weight, ignore)
+    return Loss(name, None if reason else reduction, by, reason)
+
+
+def _reduction(ip: Interpreter, options: Mapping[str, ast.expr]) -> tuple[str | None, str]:
+    """The reduction that is asked for, with the reason if it can't be told."""
+    if _constant(ip, options.get("reduce")) is False:
         return "none", ""
-    if legacy.get("size_average") is False:
+    if _constant(ip, options.get("size_average")) is False:
         return "sum", ""
-    if "reduction" not in keywords:
+    if "reduction" not in options:
         return "mean", ""
-    value = _constant(ip, keywords["reduction"])
+    value = _constant(ip, options["reduction"])
     if value in ("mean", "batchmean", "elementwise_mean"):
         return "mean", ""
     if value in ("sum", "none"):
@@ -108,59 +114,26 @@ def reduction_of(ip: Interpreter, call: ast.Call) -> tuple[str | None, str]:
     return None, "its reduction is not a literal"
 
 
-def _constant(ip: Interpreter, node: ast.expr) -> object:
-    if isinstance(node, ast.Constant):
-        return node.value
+def _constant(ip: Interpreter, node: ast.expr | None) -> object:
+    if node is None or isinstance(node, ast.Constant):
+        return None if node is None else node.value
     value = ip.sites.values.get(node)
     return value.const if isinstance(value, Value) else None
 
 
-def function_divisor(ip: Interpreter, name: str, call: ast.Call) -> tuple[str | None, str]:
-    """Source text of the divisor of a functional loss's mean (`None`: rows)."""
-    keywords = {k.arg: k.value for k in call.keywords}
-    weight = keywords.get("weight")
-    position = _WEIGHT_POSITION.get(name)
-    if weight is None and position is not None and len(call.args) > position:
-        weight = call.args[position]
-    ignore = keywords.get("ignore_index")
-    return _divisor(
-        ip,
-        call,
-        keywords,
-        ip.text(weight) if weight is not None else None,
-        ip.text(ignore) if ignore is not None else None,
-    )
+def _is_none(ip: Interpreter, node: ast.expr | None) -> bool:
+    """Whether an option is not given, or surely `None`."""
+    if node is None or (isinstance(node, ast.Constant) and node.value is None):
+        return True
+    return ip.sites.values.get(node, EMPTY).const is None
 
 
-def module_divisor(ip: Interpreter, call: ast.Call, creation: ast.Call) -> tuple[str | None, str]:
-    """Source text of the divisor of a loss module's mean; the module is named as the call names it."""
-    keywords = {k.arg: k.value for k in creation.keywords}
-    holder = ip.text(call.func)
-    weighted = bool(creation.args) or not _is_none(keywords.get("weight"))
-    ignored = "ignore_index" in keywords
-    return _divisor(
-        ip,
-        call,
-        {k.arg: k.value for k in call.keywords},
-        f"{holder}.weight" if weighted else None,
-        f"{holder}.ignore_index" if ignored else None,
-    )
-
-
-def _is_none(node: ast.expr | None) -> bool:
-    return node is None or (isinstance(node, ast.Constant) and node.value is None)
-
-
-def _divisor(
-    ip: Interpreter, call: ast.Call, keywords: dict[str | None, ast.expr], weight: str | None, ignore: str | None
+def _by_targets(
+    ip: Interpreter, target: ast.expr | None, weight: str | None, ignore: str | None
 ) -> tuple[str | None, str]:
-    if weight == "None":
-        weight = None
+    """The counted targets, or their summed class weights."""
     if weight is None and ignore is None and not ip.uses_minus_100:
         return None, ""
-    target = keywords.get("target")
-    if target is None and len(call.args) > _TARGET_POSITION:
-        target = call.args[_TARGET_POSITION]
     if target is None or not is_pure(target):
         return None, "its target is not an expression that can be repeated"
     text = ip.text(target)

@@ -39,6 +39,7 @@ class Made:
         running_defs: functions in which a module runs.
         making_defs: functions in which a module, an optimizer or a loader is built.
         training_loops: loops in which a backward runs.
+        buffers: heap cells of modules with the names of their buffers.
         batch_functions: functions whose result was split in a training loop.
     """
 
@@ -56,4 +57,5 @@ class Made:
     running_defs: set[ast.AST] = field(default_factory=set)
     making_defs: set[ast.AST] = field(default_factory=set)
     training_loops: set[ast.AST] = field(default_factory=set)
+    buffers: set[tuple[int, str]] = field(default_factory=set)
     batch_functions: set[ast.AST] = field(default_factory=set)

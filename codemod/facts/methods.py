@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import attributes, expressions, externals, loops, models, runtimecalls, sinks, tensors
+from . import attributes, collating, distributions, expressions, externals, loops, models, runtimecalls, sinks, tensors
 from .heap import Cell
 from .local import is_local
 from .torchnames import TENSOR_METHODS
@@ -39,6 +39,8 @@ def call(ip: Interpreter, node: ast.Call, arguments: Arguments, frame: Frame) ->
         return _of_optimizer(ip, name, roles, receiver, arguments, node, frame)
     if receiver.items is not None and not receiver.objs and name in ("index", "count"):
         return HOST
+    if receiver.distribution:
+        return distributions.method(ip, name, receiver, arguments, node, frame)
     if receiver.is_sample and receiver.opaque and name in ("items", "values", "keys", "get", "pop"):
         part = replace(receiver, opaque=False)
         elements = {"items": Value(items=(HOST, part)), "values": part, "keys": HOST}
@@ -123,6 +125,8 @@ def _registered(ip: Interpreter, name: str, receiver: Value, arguments: Argument
         for cell in receiver.objs:
             if isinstance(key, str):
                 ip.heap.store(cell, key, value)
+                if name == "register_buffer":
+                    ip.made.buffers.add((cell, key))
             stores.adopt(ip, cell, value)
     return Value(batch=GLOBAL)
 
@@ -175,6 +179,7 @@ def _of_container(ip: Interpreter, name: str, cell: int, arguments: Arguments, n
             elif value.dep is Dep.ROWS and stores.outlives_batch(ip, cell, frame):
                 value = sinks.as_global(ip, operand, value, frame)
             ip.heap.add(cell, loops.element(ip, value, frame) if name == "extend" else value)
+            held.rows = held.rows or collating.in_loop_over_rows(ip, frame)
         for key, (_, value) in arguments.keywords.items():
             ip.heap.store(cell, key, value)
         return HOST

@@ -160,7 +160,7 @@ def _library_module(
     if name is not None and isinstance(creation, ast.Call):
         if not any(is_local(v) for v in values):
             return Value(batch=Batch(Dep.GLOBAL, data=any(v.batch.data for v in values)))
-        return losscalls.apply(ip, losscalls.of_module(ip, name, node, creation), operands, node, frame)
+        return losscalls.apply(ip, losses.of_module(ip, name, node, creation), operands, node, frame)
     last = (ref or "").rsplit(".", 1)[-1]
     if last in _RECURRENT:
         return _recurrent(ip, last, creation, values, node)

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from .local import deep_sources
 from .values import Value
 
 if TYPE_CHECKING:
@@ -20,15 +21,13 @@ def of_text(ip: Interpreter, node: ast.AST, value: Value, frame: Frame) -> str |
     A tensor that the expression itself reads comes first: in a function called for several batches, it is the right
     one at each call.
     """
-    from . import expressions
-
-    sources = expressions.deep_sources(value)
-    if not sources or not _needs_name(ip, sources, frame):
+    if not needs_name(ip, value, frame):
         return None
+    sources = deep_sources(value)
     here = frame.env if _home(ip, node) is _home_of(frame) else {}
     inside = [part.id for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load)]
     fit = [name for name in [*inside, *here] if _is_rows_of(here.get(name), sources)]
-    return min(fit, key=lambda name: (name not in inside, not here[name].leaf), default=None)
+    return min(fit, key=lambda name: (not here[name].leaf, name not in inside), default=None)
 
 
 def _is_rows_of(value: Value | None, sources: frozenset[ast.AST]) -> bool:
@@ -51,14 +50,34 @@ def _home_of(frame: Frame) -> ast.AST | None:
     return frame.node if isinstance(frame.node, _FUNCTIONS) else None
 
 
+def argument_of(frame: Frame, name: str) -> ast.expr | None:
+    """The expression that the running function was given for a parameter, if it still is that."""
+    args = getattr(frame.node, "args", None)
+    if frame.call is None or not isinstance(args, ast.arguments):
+        return None
+    for keyword in frame.call.keywords:
+        if keyword.arg == name:
+            return keyword.value
+    names = [a.arg for a in [*args.posonlyargs, *args.args]]
+    if name not in names:
+        return None
+    position = names.index(name) - (frame.self_cell is not None)
+    given = frame.call.args
+    plain = 0 <= position < len(given) and not any(isinstance(a, ast.Starred) for a in given)
+    return given[position] if plain else None
+
+
 def _frames(frame: Frame | None) -> Iterator[Frame]:
     while frame is not None:
         yield frame
         frame = frame.caller
 
 
-def _needs_name(ip: Interpreter, sources: frozenset[ast.AST], frame: Frame) -> bool:
+def needs_name(ip: Interpreter, value: Value, frame: Frame) -> bool:
     """Whether batches of more than one source are alive, or the loop over the source is over."""
+    sources = deep_sources(value)
+    if not sources:
+        return False
     if any(_is_fetched_ahead(source, frame) for source in sources & set(ip.sites.splits)):
         return True
     over = False

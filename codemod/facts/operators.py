@@ -37,6 +37,9 @@ def combine(ip: Interpreter, op: ast.operator, left: Operand, right: Operand, no
         sinks.as_global(ip, right_node, b, frame)
         return EMPTY
     if _is_container(a) or _is_container(b):
+        for operand, value in (left, right):
+            if value.dep is Dep.ROWS and not frame.forward:
+                sinks.count(ip, operand, frame)
         return _containers(a, b)
     if Dep.ROWS in (a.dep, b.dep):
         return _with_rows(ip, op, left, right, frame)
@@ -198,6 +201,8 @@ def coupled(
 
     `result` is the batch type of what comes out, if not one row against another.
     """
+    if ip.sites.quiet:
+        return tensor(Batch(Dep.SAMPLE, dim=result.dim if result is not None else None), *[v for _, v in operands])
     if frame.forward:
         ip.sites.report("DST111", node)
         return tensor(Batch(Dep.COUPLED, reason="samples are mixed inside a forward"), *[v for _, v in operands])

@@ -36,7 +36,8 @@ def own_parameters(
     statement = where.statement
     if statement is None:
         return
-    named = {cell: name_of(ip, cell, where) or _receiver(ip, cell, node) for cell in cells}
+    hidden = _bound_inside(ip, node)
+    named = {cell: name_of(ip, cell, where, hidden) or _receiver(ip, cell, node, hidden) for cell in cells}
     if None in named.values():
         message = "A model that this optimizer trains has no name where it is built."
         ip.sites.report("DST202", node, message, "assign the model to a variable before its optimizer is built")
@@ -96,22 +97,38 @@ def paths(ip: Interpreter, value: Value, text: str, depth: int = 0) -> Iterator[
                 yield from paths(ip, kept, f"{text}.{name}", depth + 1)
             elif held.cls is None and held.ref is None and not held.roles:
                 yield from paths(ip, kept, f'{text}["{name}"]', depth + 1)
+        if held.cls is None and held.ref is None and not held.roles and depth == 0:
+            every = f"*{text}.values()" if isinstance(held.node, (ast.Dict, ast.DictComp)) else f"*{text}"
+            yield from ((inner, every, 3) for inner in held.element.objs)
 
 
-def name_of(ip: Interpreter, cell: int, frame: Frame) -> str | None:
+def _bound_inside(ip: Interpreter, node: ast.AST) -> frozenset[str]:
+    """Names that comprehensions around a node bind: they mean nothing after its statement."""
+    found: set[str] = set()
+    current: ast.AST | None = node
+    while current is not None and not isinstance(current, ast.stmt):
+        for generator in getattr(current, "generators", []):
+            found.update(part.id for part in ast.walk(generator.target) if isinstance(part, ast.Name))
+        current = ip.parents.get(current)
+    return frozenset(found)
+
+
+def name_of(ip: Interpreter, cell: int, frame: Frame, hidden: frozenset[str] = frozenset()) -> str | None:
     """How a function can name a model: a variable, an attribute of `self`, `self`, a part of a variable."""
     current: Frame | None = frame
     while current is not None:
-        found = _named_in(ip, cell, current)
+        found = _named_in(ip, cell, current, hidden)
         if found is not None:
             return found
         current = current.outer
     for name, value in ip.module.env.items():
-        if cell in value.objs and value.items is None and not value.part:
+        if name not in hidden and cell in value.objs and value.items is None and not value.part:
             return name
     current = frame
     while current is not None:
         for name, value in current.env.items():
+            if name in hidden:
+                continue
             for held, text, _ in paths(ip, value, name):
                 if held == cell:
                     return text
@@ -119,11 +136,11 @@ def name_of(ip: Interpreter, cell: int, frame: Frame) -> str | None:
     return None
 
 
-def _named_in(ip: Interpreter, cell: int, frame: Frame) -> str | None:
+def _named_in(ip: Interpreter, cell: int, frame: Frame, hidden: frozenset[str]) -> str | None:
     """The variable of one function that holds a model, or the attribute of its `self`."""
     for name, value in frame.env.items():
         is_model = value.has(Role.MODEL) or Role.MODEL in ip.heap[cell].roles
-        if cell not in value.objs or not is_model or value.items is not None or value.part:
+        if name in hidden or cell not in value.objs or not is_model or value.items is not None or value.part:
             continue
         if frame.self_cell != cell or name == self_name(frame):
             return name
@@ -141,13 +158,15 @@ def self_name(frame: Frame) -> str:
     return str(args.args[0].arg) if args is not None and args.args else "self"
 
 
-def _receiver(ip: Interpreter, cell: int, node: ast.Call) -> str | None:
+def _receiver(ip: Interpreter, cell: int, node: ast.Call, hidden: frozenset[str]) -> str | None:
     """What `.parameters()` is called on in the optimizer's own arguments: `nets["a"].parameters()`."""
     from .attributes import root
 
     for part in ast.walk(node):
         if isinstance(part, ast.Attribute) and part.attr in ("parameters", "named_parameters"):
             value = ip.current.get(part.value, EMPTY)
+            if any(isinstance(name, ast.Name) and name.id in hidden for name in ast.walk(part.value)):
+                continue
             if cell in {root(ip, held) for held in value.objs}:
                 return ip.text(part.value)
     return None

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from . import operators, sinks
+from .torchnames import POSITIONS
 from .values import Batch, Dep, Value, tensor
 
 if TYPE_CHECKING:
@@ -48,9 +49,20 @@ def pairwise(
     ip: Interpreter, name: str, operands: list[Operand], keywords: dict[str, Operand], node: ast.Call, frame: Frame
 ) -> Value:
     """cdist, outer: each row of one with each row of the other; per sample where the other is the same on all ranks."""
-    if sum(v.is_sample for _, v in operands[:2]) > 1 or not operands[0][1].is_sample:
+    if name in POSITIONS or sum(v.is_sample for _, v in operands[:2]) > 1 or not operands[0][1].is_sample:
         return operators.coupled(ip, operands, node, frame)
     return operators.elementwise(ip, operands, node, frame)
+
+
+def of_matrices(
+    ip: Interpreter, name: str, operands: list[Operand], keywords: dict[str, Operand], node: ast.Call, frame: Frame
+) -> Value:
+    """Of the matrix that each sample is; of one matrix with the rows in it where nothing says that there are more."""
+    ndim = operands[0][1].batch.ndim
+    per_sample = ndim > 2 if ndim is not None else frame.forward
+    if per_sample or not operands[0][1].is_sample:
+        return operators.elementwise(ip, [*operands, *keywords.values()], node, frame)
+    return operators.coupled(ip, operands, node, frame)
 
 
 def einsum(

@@ -76,6 +76,23 @@ def _in_a_row(
     return replace(tensor(batch, *samples), built=built)
 
 
+def beside(
+    ip: Interpreter, operands: list[Operand], keywords: dict[str, Operand], node: ast.Call, frame: Frame
+) -> Value:
+    """hstack, column_stack, dstack: along another dimension than the rows; vectors by hstack in a row."""
+    members = _members(ip, operands[0][1], frame)
+    first = next((v.batch for v in members if v.is_sample), None)
+    if first is None or (first.ndim == 1 and _name(node) == "hstack"):
+        return cat(ip, operands, keywords, node, frame)
+    nodes = operands[0][0].elts if isinstance(operands[0][0], (ast.Tuple, ast.List)) else []
+    met = operators.meet(ip, list(zip(nodes, members)), frame) if len(nodes) == len(members) else None
+    return met if met is not None else tensor(replace(first, ndim=None), *members)
+
+
+def _name(node: ast.Call) -> str:
+    return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+
+
 def stack(
     ip: Interpreter, operands: list[Operand], keywords: dict[str, Operand], node: ast.Call, frame: Frame
 ) -> Value:

@@ -50,6 +50,29 @@ def _transpose(
     return value
 
 
+def _adjoint(
+    ip: Interpreter, operands: list[Operand], keywords: dict[str, Operand], node: ast.Call, frame: Frame
+) -> Value:
+    """The last two dimensions swapped: in a matrix, the rows'."""
+    batch = operands[0][1].batch
+    return views.moved(operands[0][1], 1 - batch.dim if batch.ndim == 2 and batch.dim is not None else batch.dim)
+
+
+def _move(
+    ip: Interpreter, operands: list[Operand], keywords: dict[str, Operand], node: ast.Call, frame: Frame
+) -> Value:
+    """movedim: one dimension taken out and put in elsewhere, those between move up."""
+    value, pair = operands[0][1], rows.ints(operands, keywords, "source", "destination")
+    dim, ndim = value.batch.dim, value.batch.ndim
+    start, end = pair if len(pair) == 2 else (None, None)
+    if dim is None or start is None or end is None or ((start < 0 or end < 0) and ndim is None):
+        return views.moved(value, None)
+    start, end = (p + (ndim or 0) if p < 0 else p for p in (start, end))
+    if dim == start:
+        return views.moved(value, end, ndim)
+    return views.moved(value, dim - (start < dim) + (end <= dim - (start < dim)), ndim)
+
+
 def _unsqueeze(
     ip: Interpreter, operands: list[Operand], keywords: dict[str, Operand], node: ast.Call, frame: Frame
 ) -> Value:
@@ -96,7 +119,11 @@ _HANDLERS: dict[str, Shaper] = {
     "permute": _permute,
     "transpose": _transpose,
     "swapaxes": _transpose,
+    "swapdims": _transpose,
     "t": _transpose,
+    "adjoint": _adjoint,
+    "movedim": _move,
+    "moveaxis": _move,
     "unsqueeze": _unsqueeze,
     "squeeze": _squeeze,
     "flatten": _flatten,
@@ -104,11 +131,16 @@ _HANDLERS: dict[str, Shaper] = {
     "cat": rows.cat,
     "concat": rows.cat,
     "concatenate": rows.cat,
-    "hstack": lambda ip, o, k, n, f: rows.cat(ip, o, {**k}, n, f),
+    "vstack": rows.cat,
+    "row_stack": rows.cat,
+    "hstack": rows.beside,
+    "column_stack": rows.beside,
+    "dstack": rows.beside,
     "stack": rows.stack,
     "chunk": rows.cut,
     "split": rows.cut,
     "tensor_split": rows.cut,
+    "vsplit": rows.cut,
     "unbind": rows.unbind,
     "expand": views.expand,
     "broadcast_to": views.expand,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .model import Arrival, Count, Gathered, Reduction
-from .naming import of_text
+from .naming import argument_of, needs_name, of_text
 from .values import COUNTED, REDUCED, Batch, Dep, Value, tensor
 
 if TYPE_CHECKING:
@@ -118,6 +118,8 @@ def gather(ip: Interpreter, node: ast.expr, value: Value, frame: Frame, why: str
         if value.is_sample and value.batch.dim is None:
             ip.sites.report("DST114", node)
             return tensor(Batch(Dep.UNKNOWN, reason="rows interleaved with another dimension"))
+        if hoisted(ip, node, value, frame):
+            return expressions.globalised(value)
         dim = value.batch.dim if value.is_sample and value.batch.dim is not None else 0
         ip.sites.keep(ip.sites.gathers, node, Gathered(node, dim, of_text(ip, node, value, frame)))
         if why:
@@ -125,8 +127,31 @@ def gather(ip: Interpreter, node: ast.expr, value: Value, frame: Frame, why: str
     return expressions.globalised(value)
 
 
+def hoisted(ip: Interpreter, node: ast.expr, value: Value, frame: Frame) -> bool:
+    """In a function that is called for several batches at a time, gather the arguments where their batch has a name."""
+    if frame.caller is None or not needs_name(ip, value, frame):
+        return False
+    names = [n for n in ast.walk(node) if isinstance(n, ast.Name) and _is_sample(ip, n)]
+    given = [(argument_of(frame, n.id), n) for n in names]
+    if not names or any(argument is None or frame.env[n.id].leaf for argument, n in given):
+        return False
+    for argument, _ in given:
+        held = ip.current.get(argument) if argument is not None else None
+        if argument is not None and held is not None and held.is_sample:
+            gather(ip, argument, held, frame.caller)
+    return True
+
+
+def _is_sample(ip: Interpreter, node: ast.expr) -> bool:
+    """Whether an expression was last a value per sample."""
+    value = ip.current.get(node)
+    return value is not None and value.is_sample
+
+
 def _globalise(ip: Interpreter, node: ast.expr, frame: Frame) -> None:
     """Make what was built here whole: a tensor created with this rank's rows by its size, a part by its rows."""
+    from . import expressions
+
     value = ip.current.get(node)
     if value is None or is_runtime_argument(ip, node):
         return
@@ -135,7 +160,7 @@ def _globalise(ip: Interpreter, node: ast.expr, frame: Frame) -> None:
         for part in [*node.args, *[keyword.value for keyword in node.keywords]]:
             for item in part.elts if isinstance(part, (ast.Tuple, ast.List)) else [part]:
                 _globalise_size(ip, item, frame)
-    elif value.is_sample:
+    elif expressions.has_sample(value):
         gather(ip, node, value, frame)
 
 

@@ -25,6 +25,7 @@ class Sites:
         splits: expressions whose hand-made batch is to be split (kept from pass to pass).
         feeds: loader calls and batches that reach a prepared model.
         owned: heap cells of models whose parameters an optimizer owns.
+        quiet: a collate function is interpreted.
         used: keys of the places that the running pass met or made use of.
     """
 
@@ -42,6 +43,7 @@ class Sites:
     owned: set[int] = field(default_factory=set)
     used: set[object] = field(default_factory=set)
     changed: bool = False
+    quiet: bool = False
 
     def start(self) -> None:
         """A new pass: values and findings are those of the last one only."""
@@ -85,5 +87,7 @@ class Sites:
                 self.changed = True
 
     def report(self, code: str, node: ast.AST, message: str = "", hint: str = "") -> None:
-        """Report a finding about a node once."""
+        """Report a finding about a node once; nothing about a collate function, which has the whole batch."""
+        if self.quiet:
+            return
         self.findings.setdefault((code, node), finding(code, node, message, hint))

@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import attributes, expressions, loops, operators, sinks
+from . import attributes, expressions, loops, memory, operators, sinks
 from .values import EMPTY, EXACT_ROWS, GLOBAL, HOST, REDUCED, SAMPLE, Batch, Dep, Role, Value, tensor
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ def _attribute(ip: Interpreter, target: ast.Attribute, value: Value, frame: Fram
     base = expressions.evaluate(ip, target.value, frame)
     if value.dep is Dep.PENDING and not frame.forward:
         value = replace(value, arrival=None)
+    memory.note_assigned(ip, target, value, frame)
     for cell in base.objs:
         ip.heap.store(cell, target.attr, replace(value, arrival=None))
         if Role.MODEL in ip.heap[cell].roles:
@@ -99,6 +100,7 @@ def _item(ip: Interpreter, target: ast.Subscript, value: Value, frame: Frame) ->
     """`base[index] = value`: per-sample values stored in something that outlives the iteration are gathered."""
     base = expressions.evaluate(ip, target.value, frame)
     index = EMPTY if isinstance(target.slice, (ast.Slice, ast.Tuple)) else expressions.evaluate(ip, target.slice, frame)
+    memory.note(ip, target, value, frame)
     if base.is_sample and not frame.forward:
         value = _into_slice(ip, target, base, value, frame)
     outlives = not base.is_sample and not frame.forward and base.dep is Dep.GLOBAL

@@ -52,7 +52,7 @@ def _get(ip: Interpreter, base: Value, index: Value, node: ast.Subscript, frame:
     if base.is_sample:
         return _of_sample(ip, base, index, node, frame)
     if base.batch.whole and not base.batch.exact and not is_local(index):
-        return _of_whole_base(base, index, node)
+        return _of_whole_base(ip, base, index, node, frame)
     if base.dep is Dep.GLOBAL or base.dep is Dep.BOTTOM:
         return _of_global(ip, base, index, node, frame)
     return base
@@ -183,11 +183,17 @@ def _of_whole(batch: Batch, part: ast.expr, value: Value, node: ast.expr, dim: i
     return Value(batch=REDUCED)
 
 
-def _of_whole_base(base: Value, index: Value, node: ast.Subscript) -> Value:
+def _of_whole_base(ip: Interpreter, base: Value, index: Value, node: ast.Subscript, frame: Frame) -> Value:
     """Index of a whole batch by what is the same on every rank."""
     first = isinstance(node.slice, ast.Tuple)
     part = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) and node.slice.elts else node.slice
     value = index.items[0] if first and index.items else index
+    if isinstance(part, ast.Slice) and not frame.forward:
+        for bound in (part.lower, part.upper):
+            if bound is not None and ip.current.get(bound, EMPTY).dep is Dep.ROWS:
+                sinks.count(ip, bound, frame)
+        if part.lower is None and part.upper is not None and ip.current.get(part.upper, EMPTY).batch.exact:
+            return Value(batch=whole(0 if base.batch.dim == 0 else None, base.batch.ndim), origin=node)
     if base.batch.dim == 0 and not (isinstance(part, ast.Constant) and part.value in (None, ...)):
         return _of_whole(base.batch, part, value, node, 0)
     return Value(batch=whole(None), origin=node if value.origin is not None else None)

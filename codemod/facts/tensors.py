@@ -7,9 +7,34 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import creation, losscalls, losses, operators, products, reducing, shapes, sinks, wholes
+from . import (
+    collating,
+    creation,
+    indexing,
+    losscalls,
+    losses,
+    memory,
+    operators,
+    products,
+    reducing,
+    shapes,
+    sinks,
+    wholes,
+)
 from .local import is_local
-from .torchnames import ALONG_DIM, HOST_COPIES, IDENTITY, METADATA, PAIRWISE, PARAM_METADATA, REDUCTIONS, SUMMARIES
+from .losstable import DIVISORS
+from .torchnames import (
+    ALONG_DIM,
+    HOST_COPIES,
+    IDENTITY,
+    MATRICES,
+    METADATA,
+    PAIRWISE,
+    PARAM_METADATA,
+    POSITIONS,
+    REDUCTIONS,
+    SUMMARIES,
+)
 from .values import EMPTY, EXACT_ROWS, GLOBAL, HOST, ROWS, Batch, Dep, Value, tensor, union
 
 if TYPE_CHECKING:
@@ -34,14 +59,24 @@ def apply(
             counted = name in ("numel", "nelement") and bool(value.params & ip.owned_now)
             if value.is_param and (name not in PARAM_METADATA or counted):
                 operators.full(ip, operand, value)
+    if name.endswith("_") and not name.endswith("__") and isinstance(node.func, ast.Attribute) and operands:
+        for _, value in everything[1:]:
+            memory.note(ip, operands[0][0], value, frame)
+    collated = collating.joined(name, operands, keywords)
+    if collated is not None:
+        return collated
+    if name == "where" and len(operands) == 1 and not keywords:
+        name = "nonzero"
+    if name == "new_tensor":
+        operands, everything = operands[1:], everything[1:]
     if creation.is_creation(name):
         return creation.create(ip, name, operands, keywords, node, frame)
     if not any(is_local(v) for _, v in everything):
         if any(v.batch.whole and not v.batch.exact for _, v in everything):
             return wholes.apply(ip, name, operands, keywords, node, frame)
         return _replicated(name, operands, keywords, node, frame)
-    if name in losses.DIVISORS:
-        return losscalls.apply(ip, losscalls.of_function(ip, name, node), everything, node, frame)
+    if name in DIVISORS:
+        return losscalls.apply(ip, losses.of_function(ip, name, node), everything, node, frame)
     if not operands:
         operands = list(keywords.values())
     first = operands[0][1]
@@ -53,16 +88,24 @@ def apply(
         return replace(first, const=EMPTY.const)
     if first.dep is Dep.PENDING:
         return first if name in ("abs", "clone", "contiguous") else _nonlinear(first)
-    handler = _HANDLERS.get(name)
+    plain = _plain(name)
+    handler = _HANDLERS.get(plain)
     if handler is not None:
-        return handler(ip, name, operands, keywords, node, frame)
-    shaped = shapes.reshape(ip, name, operands, keywords, node, frame)
+        return handler(ip, plain, operands, keywords, node, frame)
+    shaped = shapes.reshape(ip, plain, operands, keywords, node, frame)
     if shaped is not None:
         return shaped
     for operand, value in everything:
         if value.dep is Dep.ROWS and not frame.forward:
             sinks.count(ip, operand, frame)
     return operators.elementwise(ip, [o for o in everything if o[1].dep is not Dep.ROWS], node, frame)
+
+
+def _plain(name: str) -> str:
+    """The name of an operation without what says that it works in place, copies, or checks nothing."""
+    if name in _HANDLERS:
+        return name
+    return name.removeprefix("unsafe_").removesuffix("_copy").removesuffix("_")
 
 
 def _nonlinear(value: Value) -> Value:
@@ -137,7 +180,9 @@ _HANDLERS: dict[str, Callable[..., Value]] = {
     **dict.fromkeys(REDUCTIONS, reducing.reduction),
     **dict.fromkeys(ALONG_DIM, reducing.along_dim),
     **dict.fromkeys(SUMMARIES, reducing.summary),
-    **dict.fromkeys(PAIRWISE, products.pairwise),
+    **dict.fromkeys(PAIRWISE | POSITIONS, products.pairwise),
+    **dict.fromkeys(MATRICES, products.of_matrices),
     **dict.fromkeys(("matmul", "mm", "dot", "vdot", "inner", "linear"), products.call),
     "einsum": products.einsum,
+    **dict.fromkeys(indexing.WRITES | indexing.PUTS | indexing.READS | indexing.CUTS, indexing.call),
 }

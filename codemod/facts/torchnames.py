@@ -48,30 +48,47 @@ ALONG_DIM: dict[str, tuple[int, int | None, bool]] = {
     "cummin": (1, None, True),
     "cumprod": (1, None, False),
     "cumsum": (1, None, False),
+    "cumulative_trapezoid": (2, -1, False),
     "diff": (2, -1, False),
     "flip": (1, None, False),
+    "flipud": (9, 0, False),
+    "gradient": (9, 0, False),
     "kthvalue": (2, -1, True),
     "log_softmax": (1, None, False),
     "logcumsumexp": (1, None, False),
+    "msort": (9, 0, False),
     "normalize": (2, 1, False),
     "roll": (2, 0, False),
     "softmax": (1, None, False),
     "softmin": (1, None, False),
     "sort": (1, -1, True),
     "topk": (2, -1, True),
+    "trapezoid": (9, -1, False),
+    "trapz": (9, -1, False),
 }
 
 # Operations over all rows of a batch that no reduction over ranks stands for, and that leave no rows behind.
 SUMMARIES = words(
     """
-    allclose bincount block_diag combinations corrcoef cov equal histc histogram histogramdd logdet matrix_norm
-    matrix_rank nonzero nonzero_static nuclear_norm pdist slogdet svd svdvals trace trapezoid trapz unique
-    unique_consecutive
+    allclose argwhere bincount block_diag combinations corrcoef cov equal frobenius_norm hash_tensor histc histogram
+    histogramdd nonzero nonzero_static norm_except_dim nuclear_norm pca_lowrank pdist sum_to_size svd_lowrank trace
+    unique unique_consecutive
     """
 )
 
 # Operations of rows with other rows.
-PAIRWISE = words("cartesian_prod cdist ger kron outer")
+PAIRWISE = words("cartesian_prod cdist ger kron outer tensordot")
+
+# Operations in which the position of a row in the batch counts.
+POSITIONS = words("diag diagflat fill_diagonal_ rot90")
+
+# Operations on the last two dimensions: of every sample, unless the rows are one of the two.
+MATRICES = words(
+    """
+    cholesky cond det diagonal eig eigh eigvals eigvalsh geqrf inv inverse logdet lstsq lu lu_factor lu_factor_ex
+    matrix_exp matrix_norm matrix_power matrix_rank pinv pinverse qr slogdet solve svd svdvals tril triu
+    """
+)
 
 METADATA = words("size dim ndimension numel nelement stride get_device is_contiguous element_size data_ptr type")
 
@@ -94,11 +111,15 @@ TENSOR_METHODS = (
     | set(ALONG_DIM)
     | SUMMARIES
     | PAIRWISE
+    | POSITIONS
+    | MATRICES
     | METADATA
     | IDENTITY
     | HOST_COPIES
     | words(
         """
+        scatter_reduce scatter_reduce_ index_copy_ index_fill_ index_put index_put_ index_reduce index_reduce_ put_
+        masked_scatter_ take_along_dim
         abs add addmm acos asin atan baddbmm bitwise_and bitwise_or bmm ceil chunk clamp clamp_max clamp_min clip cos
         cross div divide dot eq erf exp expand expand_as expm1 fill_ flatten float_power floor fmod gather ge gt
         index_add index_copy index_fill index_select inner inverse isfinite isinf isnan le lerp log log10 log1p log2

@@ -72,6 +72,8 @@ class Value:
         made: expression that created it (the call of a function that returns it).
         opaque: a batch or model output of unknown structure.
         leaf: a tensor of a batch as it was fetched, perhaps moved to a device.
+        distribution: a `torch.distributions` object with a distribution per sample.
+        rows: a list with one entry for each sample of the batch that is collated.
         stream: a generator of the program, whose elements are made one after another.
         built: expressions at which a SAMPLE has to be made whole, or a ROWS counted, if not where it is used.
     """
@@ -100,6 +102,8 @@ class Value:
     made: ast.expr | None = None
     opaque: bool = False
     leaf: bool = False
+    distribution: bool = False
+    rows: bool = False
     stream: bool = False
     built: frozenset[ast.expr] = frozenset()
 
@@ -186,6 +190,8 @@ def join(a: Value, b: Value) -> Value:
         made=a.made or b.made,
         opaque=a.opaque or b.opaque,
         leaf=a.leaf and b.leaf,
+        distribution=a.distribution or b.distribution,
+        rows=a.rows or b.rows,
         stream=a.stream or b.stream,
         built=a.built | b.built,
     )

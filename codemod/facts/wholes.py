@@ -6,7 +6,8 @@ import ast
 from typing import TYPE_CHECKING
 
 from . import dims, losses, operators, shapes
-from .torchnames import ALONG_DIM, HOST_COPIES, IDENTITY, METADATA, PAIRWISE, REDUCTIONS, SUMMARIES
+from .losstable import DIVISORS
+from .torchnames import ALONG_DIM, HOST_COPIES, IDENTITY, MATRICES, METADATA, PAIRWISE, POSITIONS, REDUCTIONS, SUMMARIES
 from .values import HOST, REDUCED, Batch, Value, union, whole
 
 if TYPE_CHECKING:
@@ -25,8 +26,8 @@ def apply(
     first = values[0]
     if name in METADATA:
         return HOST
-    if name in losses.DIVISORS:
-        reduction, _ = losses.reduction_of(ip, node)
+    if name in DIVISORS:
+        reduction = losses.of_function(ip, name, node).reduction
         return Value(batch=whole(0) if reduction == "none" else REDUCED, params=params)
     if name in IDENTITY or name in HOST_COPIES or name == "type":
         return first
@@ -34,7 +35,7 @@ def apply(
         return _reduced(name, operands, keywords, params)
     if name in SUMMARIES or name in ("dot", "vdot"):
         return Value(batch=REDUCED, params=params)
-    if name in PAIRWISE or name in ("matmul", "mm", "bmm", "inner", "einsum", "tensordot"):
+    if name in PAIRWISE | POSITIONS | MATRICES or name in ("matmul", "mm", "bmm", "inner", "einsum", "tensordot"):
         return Value(batch=_product(values), params=params)
     shaped = shapes.reshape(ip, name, operands, keywords, node, frame)
     if shaped is not None:
