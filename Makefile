@@ -5,7 +5,7 @@ VENV ?= .venv
 PIP_FLAGS ?= -q --disable-pip-version-check
 TORCH ?= torch==2.13.0
 DEEPSPEED ?= deepspeed==0.19.8
-PYTEST_FLAGS ?=
+PYTEST_FLAGS ?= -n 2
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install $(PIP_FLAGS)
