@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from distify.codemod.facts import losses
-from distify.codemod.facts.losstable import CLASSES, DIVISORS, FUNCTIONS
 from torch import Tensor, nn
 
+from distify.codemod.facts import losses
+from distify.codemod.facts.losstable import CLASSES, DIVISORS, FUNCTIONS
 from tests.codemod.facts.snippets import codes, edits, facts_of, inside, script
 
 ROWS = 7
@@ -192,7 +192,10 @@ TARGETS = [
     ),
     pytest.param("F.cross_entropy(logits, t, weight, None, 1)", classes(ROWS), "weight[t[t != 1]].sum()", id="legacy"),
     pytest.param(
-        "F.cross_entropy(logits, t, weight, label_smoothing=0.1)", classes(ROWS), "weight[t].sum()", id="smoothed weight"
+        "F.cross_entropy(logits, t, weight, label_smoothing=0.1)",
+        classes(ROWS),
+        "weight[t].sum()",
+        id="smoothed weight",
     ),
     pytest.param("F.mse_loss(logits, z, weight=w)", classes(ROWS), "w.sum()", id="weights of elements"),
     pytest.param("F.l1_loss(logits, z, weight=w)", classes(ROWS), "w.sum()", id="weights of absolute errors"),
@@ -202,7 +205,9 @@ TARGETS = [
     pytest.param("F.nll_loss(logits.log_softmax(1), t, weight)", classes(ROWS), "weight[t].sum()", id="nll"),
     pytest.param("F.cross_entropy(logits, t, label_smoothing=0.1)", classes(ROWS), "None", id="smoothing"),
     pytest.param("nn.CrossEntropyLoss()(logits, t)", classes(ROWS), "None", id="module"),
-    pytest.param("criterion(logits, t)", classes(ROWS), "(t != criterion.ignore_index).sum()", id="module ignore_index"),
+    pytest.param(
+        "criterion(logits, t)", classes(ROWS), "(t != criterion.ignore_index).sum()", id="module ignore_index"
+    ),
     pytest.param("weighted(logits, t)", classes(ROWS), "weighted.weight[t].sum()", id="module weight"),
     pytest.param(
         "both(logits, t)", classes(ROWS), "both.weight[t[t != both.ignore_index]].sum()", id="module weight and ignore"
