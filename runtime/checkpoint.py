@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import pickle
+import shutil
 from typing import Any
 
 import torch
@@ -12,10 +13,13 @@ import torch.distributed as dist
 from torch import nn
 from torch.optim import Optimizer
 
+from .collectives import together
 from .guard import any as any_rank
 from .guard import on_main
 from .state import DistifyError, require, state
 from .wholes import Wholes
+
+CUTTING = ("fsdp", "deepspeed")  # backends that cut parameters into parts
 
 
 class UnsafeFile(DistifyError, pickle.UnpicklingError):
@@ -38,11 +42,13 @@ def save(obj: Any, f: Any, **options: Any) -> None:
         RankFailed: on the other ranks, if rank 0 could not write; it raises the error itself.
     """
     run = require("save")
-    whole = Wholes(run.backend).of(obj)
-    if not isinstance(f, (str, os.PathLike)):
-        torch.save(whole, f, **options)
-        return
-    on_main(_write, whole, os.fspath(f), options)
+    forms = Wholes(run.backend)
+    whole = forms.of(obj)
+    with forms.bare():
+        if isinstance(f, (str, os.PathLike)):
+            on_main(_write, whole, os.fspath(f), options)
+        else:
+            torch.save(whole, f, **options)
 
 
 def _write(obj: Any, path: str, options: dict[str, Any]) -> None:
@@ -50,14 +56,14 @@ def _write(obj: Any, path: str, options: dict[str, Any]) -> None:
     if os.path.exists(target) and not os.path.isfile(target):  # a device, or a folder: its own error
         torch.save(obj, target, **options)
         return
-    part = f"{target}.{os.getpid()}.part"
+    folder = f"{target}.{os.getpid()}.part"  # a folder, since torch writes the file's name into the file
+    part = os.path.join(folder, os.path.basename(path))
+    os.mkdir(folder)
     try:
         torch.save(obj, part, **options)
         os.replace(part, target)
-    except BaseException:
-        if os.path.exists(part):
-            os.unlink(part)
-        raise
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def load(f: Any, map_location: Any = None, **options: Any) -> Any:
@@ -134,6 +140,8 @@ def state_dict(obj: Any) -> dict[str, Any]:
     """
     run = require("state_dict")
     assert run.backend is not None
+    if run.backend.name in CUTTING:
+        together("state_dict")
     if isinstance(obj, (nn.Module, Optimizer)):
         return run.backend.state_dict(obj)
     found: dict[str, Any] = Wholes(run.backend).of(obj.state_dict())
@@ -156,6 +164,8 @@ def load_state_dict(obj: Any, state_dict: dict[str, Any], **options: Any) -> Any
     """
     run = require("load_state_dict")
     assert run.backend is not None
+    if run.backend.name in CUTTING:
+        together("load_state_dict")
     if isinstance(obj, (nn.Module, Optimizer)):
         return run.backend.load_state_dict(obj, state_dict, **options)
     return obj.load_state_dict(state_dict, **options)

@@ -10,6 +10,7 @@ from typing import Any
 from torch import nn
 
 from .batchnorm import share_statistics
+from .collectives import together
 from .state import require
 
 HOOKS = (
@@ -25,6 +26,12 @@ HOOKS = (
 SIDE = ("_forward_hooks_with_kwargs", "_forward_pre_hooks_with_kwargs", "_forward_hooks_always_called")
 FOREIGN = ("torch.distributed.", "deepspeed.", __name__.rsplit(".", 1)[0] + ".")
 ADDED = ("__deepcopy__", "__reduce_ex__")
+FSDP = ("_is_fsdp_managed_module", "_fsdp_use_orig_params")
+ZERO3 = (
+    *("ds_id", "ds_recompute_parameters", "ds_grads_remaining", "pre_bwd_fn", "post_bwd_fn"),
+    *("applied_pre_backward_ref_cnt", "_external_params", "_original_parameters"),
+    *("ds_external_parameters", "all_parameters"),
+)
 
 
 def clone(model: nn.Module) -> nn.Module:
@@ -44,8 +51,10 @@ def clone(model: nn.Module) -> nn.Module:
     """
     run = require("clone")
     assert run.backend is not None
-    if run.world_size > 1:
+    if run.world_size > 1 and not run.extra.get("alone"):
         share_statistics(model)
+    elif any(run.backend.cuts(p) for p in model.parameters()):
+        together("clone")
     return whole_copy(model, run.backend)
 
 
@@ -97,11 +106,15 @@ def _strip(module: nn.Module) -> None:
         if attributes.get(name):
             attributes[name] = type(attributes[name])((k, v) for k, v in attributes[name].items() if k in left)
     for name, value in list(attributes.items()):
-        if name in ADDED or name.startswith(("_fsdp_", "_is_fsdp_", "ds_", "__composable_api_")) or _entry(value):
+        if name in ADDED or name in FSDP or name.startswith("__composable_api_") or _entry(value):
             del attributes[name]
     parameters = attributes.get("_parameters")
     if parameters is not None and type(parameters) is not dict and type(parameters).__module__.startswith("deepspeed."):
         attributes["_parameters"] = dict(dict.items(parameters))
+    if "pre_bwd_fn" in attributes:
+        for name, value in list(attributes.items()):
+            if name in ZERO3 or type(value).__module__.startswith("deepspeed."):
+                del attributes[name]
 
 
 def own_class(cls: type) -> type:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from .backends.base import group_parameters
-from .clone import touched, whole_copy
+from .clone import bare, touched, whole_copy
+from .collectives import together
+from .prepare import prepared
+from .state import state
 
 if TYPE_CHECKING:
     from .backends.base import Backend
@@ -28,6 +32,7 @@ class Wholes:
     def __init__(self, backend: Backend | None) -> None:
         self.backend: Any = backend
         self.memo: dict[int, Any] = {}  # for copies of modules: new parameters by the id of the old
+        self.roots: list[nn.Module] = []
         self.made: dict[int, tuple[Any, Any]] = {}  # by id: an object that was looked at, and its form
 
     def of(self, value: Any) -> Any:
@@ -46,7 +51,7 @@ class Wholes:
         if isinstance(value, Tensor):
             return self._tensor(value)
         if isinstance(value, nn.Module):
-            return whole_copy(value, self.backend, self.memo) if touched(value) else value
+            return self._module(value)
         if isinstance(value, Optimizer):
             return self._optimizer(value)
         if isinstance(value, Mapping):
@@ -59,10 +64,30 @@ class Wholes:
             return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
         return self._object(value)
 
+    def _module(self, module: nn.Module) -> nn.Module:
+        """A module as it was before it was prepared; parts of one that is written too are the same objects there."""
+        if id(module) in self.memo:
+            found: nn.Module = self.memo[id(module)]
+            return found
+        if any(self.backend.cuts(p) for p in module.parameters()):
+            together("save")
+            return whole_copy(module, self.backend, self.memo)
+        self.roots += [root for root in (module, *prepared(state)) if touched(root)]
+        return module
+
+    @contextmanager
+    def bare(self) -> Iterator[None]:
+        """While the form is written: modules that are not cut are written themselves, as they were before."""
+        with ExitStack() as stack:
+            for root in dict.fromkeys(self.roots):
+                stack.enter_context(bare(root))
+            yield
+
     def _optimizer(self, optimizer: Optimizer) -> Any:
         """An optimizer over whole parameters: those of the modules that are written with it."""
         if not self.backend.cuts(optimizer):
             return optimizer
+        together("save")
         found = self.backend.state_dict(optimizer)
         parameters = [self._tensor(p) for p in group_parameters(optimizer)]
         groups = [{**group, "params": [parameters[k] for k in group["params"]]} for group in found["param_groups"]]
@@ -78,6 +103,7 @@ class Wholes:
             return found
         if not self.backend.cuts(value):
             return value
+        together("save")
         whole: Tensor = self.backend.whole(value)
         if isinstance(value, nn.Parameter):
             whole = self.memo[id(value)] = nn.Parameter(whole, value.requires_grad)
