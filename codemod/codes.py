@@ -211,6 +211,20 @@ _ENTRIES = (
         "within a window the second would see what the first has not updated yet, unlike with a larger batch",
         "leave out --accumulate, or accumulate by a larger batch size",
     ),
+    Code(
+        "DST212",
+        "warning",
+        "loss that is no sum of means under --accumulate",
+        "micro-batches add up to a larger batch in means and sums only, so this run differs from one with that batch",
+        "leave out --accumulate, or use a larger batch size",
+    ),
+    Code(
+        "DST213",
+        "error",
+        "result of the window's end used after it",
+        "under --accumulate this runs once per window, and what follows runs for every batch",
+        "move what reads it behind runtime.step(…) under `if window.ends:`, or leave out --accumulate",
+    ),
     # 3xx: model
     Code(
         "DST301",

@@ -159,7 +159,8 @@ def _toml(text: str) -> dict[str, Any]:
         import tomllib
     else:
         import tomli as tomllib
-    return tomllib.loads(text)
+    found: dict[str, Any] = tomllib.loads(text)
+    return found
 
 
 def script_folder() -> Path:

@@ -6,8 +6,21 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
+from ..facts.values import Role
 from ..findings import Finding, finding
-from ._source import FUNCTIONS, LOOPS, Run, ancestors, contains, dotted, position, statements_around
+from ._source import (
+    FUNCTIONS,
+    LOOPS,
+    Run,
+    ancestors,
+    calls,
+    contains,
+    dotted,
+    has_role,
+    position,
+    runtime_calls,
+    statements_around,
+)
 
 if TYPE_CHECKING:
     from ..facts.model import Facts, Step
@@ -40,6 +53,9 @@ def obstacle(facts: Facts, step: Step) -> Finding | None:
                 continue
             if any(isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) for node in ast.walk(item.test)):
                 return finding("DST204", item)
+    if step.loop is not None and shares_its_batch(facts, step.loop):
+        message = "several steps for one batch: each would need a window of its own over the batches that follow"
+        return finding("DST211", step.loop, message)
     for item in ancestors(facts, step.backwards[0]):
         if isinstance(item, (*LOOPS, *FUNCTIONS)):
             break
@@ -47,6 +63,27 @@ def obstacle(facts: Facts, step: Step) -> Finding | None:
             hint = "run training and evaluation in loops of their own, or leave out --accumulate"
             return finding("DST205", item, "the same loop body trains and evaluates, by a condition", hint)
     return None
+
+
+def shares_its_batch(facts: Facts, loop: ast.stmt) -> bool:
+    """Whether a loop steps again and again on the batch that a loop around it fetched: `for net, opt in zip(…)`."""
+    if fetches(facts, loop):
+        return False
+    for item in ancestors(facts, loop):
+        if isinstance(item, FUNCTIONS):
+            return False
+        if isinstance(item, LOOPS) and fetches(facts, item):
+            return True
+    return False
+
+
+def fetches(facts: Facts, loop: ast.AST) -> bool:
+    """Whether an iteration of a loop gets a batch of its own: from a loader, by `next`, or from a hand-made one."""
+    source = loop.iter if isinstance(loop, (ast.For, ast.AsyncFor)) else loop
+    if any(isinstance(node, ast.expr) and has_role(facts, node, Role.LOADER) for node in ast.walk(source)):
+        return True
+    split = [node.node for node in facts.splits] + runtime_calls(facts, "split")
+    return contains(loop, [*split, *calls(facts, "builtins.next")])
 
 
 def lifted(facts: Facts, call: ast.Call, apart: list[ast.Call], run: Run) -> ast.stmt:

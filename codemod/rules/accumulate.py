@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 from ..edits import Dedent, Enclose, Span
 from ..findings import finding
 from . import Outcome, rule
+from ._inexact import inexact, outliving
 from ._order import is_alternative
 from ._schedulers import per_step_schedulers
 from ._source import (
@@ -96,6 +97,9 @@ def windowed(facts: Facts, step: Step) -> Iterator[Outcome]:
         else:
             after.append((counter, edge))
         yield finding("DST207", counter)
+    yield from inexact(facts, step)
+    if block is None:
+        yield from outliving(facts, [statement for statement, edge in [*marks.values(), *after] if edge == "ends"])
     yield from conditions(facts, list(marks.values()), window)
     yield from conditions(facts, after, window)
 

@@ -101,7 +101,7 @@ OPTIONS: list[dict[str, str | int]] = [
 
 
 @pytest.mark.parametrize(("first", "second"), list(itertools.pairwise([*OPTIONS, OPTIONS[0]])), ids=str)
-@pytest.mark.parametrize("name", ["functions", "trainer_class", "lm_get_batch"])
+@pytest.mark.parametrize("name", ["functions", "trainer_class", "weighted_sampler"])
 def test_converting_again(name: str, first: dict[str, str | int], second: dict[str, str | int]) -> None:
     """What was not given the second time stays as it is; what was given replaces the first."""
     results = [rewrite(name, Options(**options)) for options in (first, {**first, **second})]  # type: ignore[arg-type]

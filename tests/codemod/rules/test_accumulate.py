@@ -414,6 +414,19 @@ for x, y in loader:
 """,
         ),
         (
+            "DST211",
+            """
+nets, optimizers = [Net(), Net()], []
+first, second = nets
+optimizers = [optim.SGD(first.parameters(), lr=0.1), optim.SGD(second.parameters(), lr=0.1)]
+for x, y in loader:
+    for net, opt in zip(nets, optimizers):
+        opt.zero_grad()
+        criterion(net(x), y).backward()
+        opt.step()
+""",
+        ),
+        (
             "DST205",
             """
 for phase in ("train", "val"):
