@@ -33,6 +33,7 @@ class Windows:
         self.current: Window | None = None
         self.places: dict[Any, Window] = {}
         self.used: dict[Any, int] = {}  # by place: serial of the newest record when its last block was left
+        self.given: set[Any] = set()  # places whose last block found its batch there, and fetched none
 
     def active(self) -> Window | None:
         """The window that weighs what is computed now; `None` where each batch makes its own step."""
@@ -58,6 +59,7 @@ class _Block(AbstractContextManager[Window]):
     def __init__(self, windows: Windows, place: Any, last: bool | None) -> None:
         self.windows, self.place, self.last = windows, place, last
         self.outer: Window | None = None
+        self.found: int | None = None  # serial of the newest record when the block was entered
 
     def __enter__(self) -> Window:
         windows = self.windows
@@ -67,8 +69,16 @@ class _Block(AbstractContextManager[Window]):
         windows.current = window
         window.enter(self.last)
         newest = newest_batch()
-        if newest is not None and newest.serial != windows.used.get(self.place):
+        self.found = None if newest is None else newest.serial
+        if self.found is not None and self.found != windows.used.get(self.place):
             window.plan()  # else its batch is still to be fetched, inside the block
+        elif self.found is not None and self.place in windows.given and windows.size > 1:
+            windows.current = self.outer
+            raise DistifyError(
+                "runtime.accumulate(): entered twice for one batch, as in a loop over several models inside the loop "
+                "over batches. Each would need a window of its own: give each its own loop, or train without "
+                "accumulation and with a larger batch size."
+            )
         return window
 
     def __exit__(
@@ -79,6 +89,8 @@ class _Block(AbstractContextManager[Window]):
         newest = newest_batch()
         if newest is not None:
             windows.used[self.place] = newest.serial
+            fetched = newest.serial != self.found
+            (windows.given.discard if fetched else windows.given.add)(self.place)
         if kind is not None or (window is not None and window.leave()):
             windows.places.pop(self.place, None)
 

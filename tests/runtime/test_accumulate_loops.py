@@ -112,3 +112,29 @@ def two_blocks() -> list[int]:
 
 def test_each_block_has_its_own_window(pool2: Pool) -> None:
     assert pool2.run(two_blocks) == [[2, 2], [2, 2]]
+
+
+def several_models() -> str:
+    """Two models in turn on each batch: the message of the error, empty if there is none."""
+    from distify import runtime
+    from distify.runtime.state import DistifyError
+
+    runtime.init(accumulate=2)
+    models = [nn.Linear(6, 1), nn.Linear(6, 1)]
+    optimizers = [torch.optim.SGD(m.parameters(), lr=0.1) for m in models]
+    runtime.prepare(*models, *optimizers)
+    batches = runtime.shard(loader(8, 2, torch.float32))
+    try:
+        for x, _ in batches:
+            for model, optimizer in zip(models, optimizers, strict=True):
+                with runtime.accumulate() as window:
+                    runtime.backward(runtime.mean(model(x).pow(2).mean()))
+                    if window.ends:
+                        runtime.step(optimizer)
+    except DistifyError as error:
+        return str(error)
+    return ""
+
+
+def test_two_turns_on_one_batch_are_refused(pool2: Pool) -> None:
+    assert all("entered twice for one batch" in message for message in pool2.run(several_models))
