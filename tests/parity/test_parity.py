@@ -7,14 +7,18 @@ from pathlib import Path
 import pytest
 
 from tests.parity.cases import CASES, Case
+from tests.parity.compare import assert_files_equal, assert_output_equal
 from tests.parity.harness import (
     DDP,
     TARGETS,
     Originals,
+    Refused,
     Target,
     assert_larger_batch,
     assert_parity,
     assert_same_alone,
+    converted,
+    run_converted,
 )
 from tests.pool import Pool
 
@@ -43,3 +47,16 @@ def test_three_ranks(case: Case, target: Target, originals: Originals, pool3: Po
 def test_accumulate(case: Case, target: Target, originals: Originals, pool2: Pool, tmp_path: Path) -> None:
     bare = Target(target.backend, target.zero_stage, accumulate=4)
     assert_larger_batch(case, bare, originals, pool2, tmp_path)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
+def test_accumulate_on_more_processes(case: Case, originals: Originals, pool2: Pool, tmp_path: Path) -> None:
+    target = Target("ddp", accumulate=3)
+    if case.no_window:
+        with pytest.raises(Refused, match=case.no_window):
+            converted(case.name, target)
+        return
+    alone = run_converted(case, target, originals.pool, tmp_path / "alone", case.runs, case.env)
+    shared = run_converted(case, target, pool2, tmp_path / "shared", case.runs, case.env)
+    assert_output_equal(alone.stdout, shared.stdout)
+    assert_files_equal(alone.folder, shared.folder)
