@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import attributes, collating, expressions, loops, operators, sinks
-from .values import EMPTY, EXACT_ROWS, GLOBAL, HOST, ROWS, Dep, Role, Value, join, join_all, union
+from .values import EMPTY, EXACT_ROWS, GLOBAL, HOST, ROWS, Batch, Dep, Role, Value, join, join_all, union
 
 if TYPE_CHECKING:
     from .calls import Arguments
@@ -131,6 +131,10 @@ def _elementwise(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: F
 
 
 def _range(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
+    rows = [v for _, v in arguments.positional if v.dep is Dep.ROWS]
+    if len(arguments.positional) == 1 and rows and rows[0].batch.exact:
+        # Over this rank's rows: local as an index, whole where a loop goes over it.
+        return Value(batch=Batch(Dep.SAMPLE, dim=0, ndim=1), sources=rows[0].sources, built=frozenset({node}))
     for operand, value in arguments.all:
         sinks.as_global(ip, operand, value, frame)
     return Value(element=Value(batch=GLOBAL))

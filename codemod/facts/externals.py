@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from . import attributes, creation, distributions, losses, operators, owners, runtimecalls, sinks, tensors
 from .local import is_local
+from .losstable import DIVISORS
 from .torchnames import TORCH_SPACES
 from .values import EMPTY, GLOBAL, HOST, Batch, Dep, Role, Value, join_all, union
 
@@ -88,7 +89,11 @@ def call(ip: Interpreter, ref: str, arguments: Arguments, node: ast.Call, frame:
     if _is_tensor_type(ref):
         return creation.typed(ip, arguments.positional, node, frame)
     if _is_torch_function(ref):
-        name = ref.rsplit(".", 1)[-1]
+        space, _, name = ref.rpartition(".")
+        if space == "torch" and name in DIVISORS:
+            reason = f"torch.{name} is no public function; torch.nn.functional.{name} says what it averages over"
+            ip.sites.report("DST110", node, f"The divisor of this loss can't be told: {reason}.")
+            return Value(batch=Batch(Dep.UNKNOWN, reason=reason))
         if name in _SEQUENCE_PACKS:
             return _packed(name, arguments)
         return tensors.apply(ip, name, arguments.positional, arguments.keywords, node, frame)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from . import collating
 from .local import deep_sources
-from .values import EMPTY, GLOBAL, HOST, Batch, Dep, FunctionRef, Role, Value, join, join_all
+from .values import EMPTY, GLOBAL, HOST, REDUCED, Batch, Dep, FunctionRef, Role, Value, join, join_all
 
 if TYPE_CHECKING:
     from .interpreter import Frame, Interpreter
@@ -27,6 +27,8 @@ def element(ip: Interpreter, value: Value, frame: Frame) -> Value:
     elif value.is_sample:
         dim = value.batch.dim - 1 if value.batch.dim else None
         return replace(value, batch=Batch(Dep.SAMPLE, dim=dim), opaque=False, leaf=False)
+    elif value.batch.whole:
+        found = Value(batch=REDUCED)
     else:
         found = Value(batch=value.batch if value.batch.dep is not Dep.BOTTOM else GLOBAL)
     if value.params and not found.params:

@@ -9,6 +9,9 @@ from typing import Literal
 Scope = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
 
 
+_SCOPES = (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+
+
 @dataclass
 class _Bindings:
     """What one scope binds: imported names, and the line of the first other binding of each name."""
@@ -44,7 +47,8 @@ class Names:
         elif isinstance(node, ast.ImportFrom):
             self._collect_from(node, bindings)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Store, ast.Del)):
-            bindings.others.setdefault(node.id, node.lineno)
+            if not (node.id in bindings.imports and self._in_handler(node)):
+                bindings.others.setdefault(node.id, node.lineno)
         elif isinstance(node, ast.arg):
             bindings.others.setdefault(node.arg, 0)
         elif isinstance(node, (ast.Global, ast.Nonlocal)):
@@ -59,6 +63,13 @@ class Names:
             return
         for child in ast.iter_child_nodes(node):
             self._collect(child, scope)
+
+    def _in_handler(self, node: ast.AST) -> bool:
+        """Whether a node stands in what runs when an import failed: `except ImportError: wandb = None`."""
+        current: ast.AST | None = node
+        while current is not None and not isinstance(current, ast.ExceptHandler):
+            current = None if isinstance(current, _SCOPES) else self._parents.get(current)
+        return current is not None
 
     def _collect_inner(self, node: ast.AST, outer: ast.AST) -> None:
         """Bodies belong to the inner scope; decorators, defaults and bases to the outer one."""

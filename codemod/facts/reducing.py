@@ -58,7 +58,9 @@ def row_divisor(ip: Interpreter, nodes: Sequence[ast.expr]) -> str | None:
     for node in nodes:
         for part in ast.walk(node):
             value = ip.current.get(part)
-            if value is None or not isinstance(part, (ast.Name, ast.Attribute, ast.Subscript)):
+            parent = ip.parents.get(part)
+            callee = isinstance(parent, ast.Call) and parent.func is part
+            if value is None or callee or not isinstance(part, (ast.Name, ast.Attribute, ast.Subscript)):
                 continue
             if is_uneven(value) and value.batch.dim == 0 and losses.is_pure(part):
                 return f"{_held(ip, part)}.shape[0]"

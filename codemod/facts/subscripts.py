@@ -53,6 +53,8 @@ def _get(ip: Interpreter, base: Value, index: Value, node: ast.Subscript, frame:
         return _of_sample(ip, base, index, node, frame)
     if base.batch.whole and not base.batch.exact and not is_local(index):
         return _of_whole_base(ip, base, index, node, frame)
+    if base.batch.whole and not base.batch.exact and not frame.forward:
+        return _whole_by_rows(ip, base, index, node, frame)
     if base.dep is Dep.GLOBAL or base.dep is Dep.BOTTOM:
         return _of_global(ip, base, index, node, frame)
     return base
@@ -181,6 +183,18 @@ def _of_whole(batch: Batch, part: ast.expr, value: Value, node: ast.expr, dim: i
         everything = part.lower is None and part.upper is None
         return Value(batch=whole(dim, batch.ndim, ragged=not everything))
     return Value(batch=REDUCED)
+
+
+def _whole_by_rows(ip: Interpreter, base: Value, index: Value, node: ast.Subscript, frame: Frame) -> Value:
+    """Index of a whole batch by this rank's rows: they are made whole as well."""
+    several = isinstance(node.slice, ast.Tuple) and index.items is not None
+    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    for part, value in zip(parts, index.items or () if several else (index,)):
+        if value.is_sample:
+            sinks.gather(ip, part, value, frame)
+        elif value.dep is Dep.ROWS:
+            sinks.count(ip, part, frame)
+    return Value(batch=whole(0, ragged=True))
 
 
 def _of_whole_base(ip: Interpreter, base: Value, index: Value, node: ast.Subscript, frame: Frame) -> Value:

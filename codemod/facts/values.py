@@ -53,7 +53,8 @@ class Value:
         objs: heap cells it may be.
         items: members of a tuple of known length.
         element: what iterating or indexing it gives, where it has no known length.
-        ref: dotted name of something outside the program (module, class, function); several, joined by "|".
+        ref: dotted name of something outside the program (module, class, function); several joined by "|", and too
+            many as `SEVERAL`.
         defs: functions of the program it may be.
         classes: classes of the program it may be.
         const: its value where it is a literal.
@@ -202,13 +203,16 @@ def _join_ref(a: str | None, b: str | None) -> str | None:
     if a is None or b is None or a == b:
         return a or b
     found = set(a.split("|")) | set(b.split("|"))
+    if SEVERAL in found or len(found) > MAX_NAMES:
+        return SEVERAL
     lasts = {name.rsplit(".", 1)[-1] for name in found}
     if len(lasts) == 1 and all(name.startswith("torch.") for name in found):
         return min(found, key=len)
-    return "|".join(sorted(found)) if len(found) <= MAX_NAMES else "|"
+    return "|".join(sorted(found))
 
 
 MAX_NAMES = 6
+SEVERAL = "<several>"
 
 
 def _join_optional(a: Value | None, b: Value | None) -> Value | None:
