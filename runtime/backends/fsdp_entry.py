@@ -8,9 +8,7 @@ from outside it gathers the group that its parameters belong to; entered from in
 from __future__ import annotations
 
 import functools
-import inspect
-from collections.abc import Callable, Iterator
-from types import CodeType, FunctionType
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -19,6 +17,7 @@ from torch.distributed.fsdp import FSDPModule
 
 from ..collectives import void
 from ..state import DistifyError, state
+from .entries import entries
 from .fsdp_tree import Tree
 from .outputs import tensors
 
@@ -147,29 +146,6 @@ def _descend(module: Any, gate: Gate, gates: dict[int, Gate], seen: set[int]) ->
             _install(module, name, gate)
         for child in module.children():
             _descend(child, gate, gates, seen)
-
-
-def entries(module: nn.Module) -> list[str]:
-    """Names of the methods through which code outside may reach the parameters of a module."""
-    names = ["forward"] if type(module).forward is not nn.Module.forward or "forward" in vars(module) else []
-    touched = {*module._modules, *module._parameters}
-    for cls in type(module).__mro__:
-        if cls.__module__.startswith("torch."):
-            continue
-        for name, value in vars(cls).items():
-            if name in names or name in API or name.startswith("__") or not isinstance(value, FunctionType):
-                continue
-            if not inspect.isgeneratorfunction(value) and touched & set(_names(value.__code__)):
-                names.append(name)
-    return names
-
-
-def _names(code: CodeType) -> Iterator[str]:
-    """Attribute names that a function uses, inner functions included."""
-    yield from code.co_names
-    for const in code.co_consts:
-        if isinstance(const, CodeType):
-            yield from _names(const)
 
 
 def _install(module: nn.Module, name: str, gate: Gate) -> None:

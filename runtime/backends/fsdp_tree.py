@@ -30,6 +30,10 @@ class Tree:
         self.shards = [shard for group in self.groups for shard in group.fsdp_params]
         self.held = False
         self._sync = True
+        for unit in units:  # buffers that are made in a forward under inference_mode can't be trained with
+            with torch.inference_mode(False):
+                unit.unshard()
+                self.refresh()
 
     def refresh(self) -> None:
         """Before an outermost entry: drop gathered parameters, which may be older than the shards."""

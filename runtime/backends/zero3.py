@@ -12,6 +12,7 @@ from torch import Tensor
 from ..state import state
 from .flats import Flats, Place
 from .zero import Zero
+from .zero3_methods import open_methods
 
 KEPT = -1  # stands for a module among those that use a parameter at the moment
 MANY = 1 << 30
@@ -34,6 +35,8 @@ class Zero3(Zero):
                 at += size
         zero.grad_partitions_flat_buffer.zero_()
         self._keep_small()
+        for module in self.modules:
+            open_methods(module)
         return Flats(places, zero.fp32_partitioned_groups_flat, self.shapes)
 
     def _keep(self, parameters: Sequence[Any]) -> None:

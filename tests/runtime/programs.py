@@ -279,6 +279,53 @@ def evaluation_between(r: Any) -> Any:
     return shown, r.state_dict(m)
 
 
+def inference_first(r: Any) -> Any:
+    """The model's first forward is an evaluation under `inference_mode`."""
+    m = model()
+    optimizer = torch.optim.SGD(m.parameters(), 0.1)
+    r.prepare(m, optimizer)
+    x, y = r.split(batches(1)[0])
+    shown: list[Any] = []
+    for _ in range(2):
+        with torch.inference_mode():
+            shown.append(r.mean(F.cross_entropy(m(x), y), of=x).item())
+        shown.append(train(r, m, optimizer, 1))
+    return shown, r.state_dict(m)
+
+
+def large_raw(r: Any) -> Any:
+    """A large parameter that only a method other than `forward` uses, next to submodules."""
+
+    class Raw(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = nn.Parameter(torch.randn(400, 300) / 20)
+            self.into, self.out = nn.Linear(6, 400), nn.Linear(300, 4)
+
+        def encode(self, x: Tensor) -> Tensor:
+            return torch.tanh(self.into(x)) @ self.table
+
+        def loss(self, x: Tensor, y: Tensor) -> Tensor:
+            return F.cross_entropy(self(x), y) + 0.1 * self.encode(x).pow(2).mean()
+
+        def forward(self, x: Tensor) -> Tensor:
+            return self.out(self.encode(x))
+
+    torch.manual_seed(0)
+    m = Raw()
+    optimizer = torch.optim.SGD(m.parameters(), 0.1)
+    r.prepare(m, optimizer)
+    shown = []
+    for batch in batches(3):
+        x, y = r.split(batch)
+        optimizer.zero_grad()
+        loss = r.mean(m.loss(x, y)) + r.mean(m.out(m.encode(-x)).pow(2).mean())
+        r.backward(loss)
+        r.step(optimizer)
+        shown.append(loss.item())
+    return shown, r.state_dict(m)
+
+
 def late_backward(r: Any) -> Any:
     """A forward for the log in between, a loss kept on the model, a second model that only looks on."""
 
@@ -365,6 +412,8 @@ PROGRAMS: dict[str, Program] = {
             gan_frozen,
             two_models_one_optimizer,
             evaluation_between,
+            inference_first,
+            large_raw,
             late_backward,
             sum_of_terms,
             late_part,
