@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from tests.pool import Pool
 
@@ -21,3 +22,8 @@ def pool3() -> Iterator[Pool]:
     pool = Pool(3)
     yield pool
     pool.close()
+
+
+# Machines that run tests are busy: how long one example takes says nothing.
+settings.register_profile("distify", deadline=None)
+settings.load_profile("distify")
