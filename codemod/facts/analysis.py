@@ -142,6 +142,8 @@ def _interpret(
     second.made.training_loops = first.made.training_loops
     second.made.running_defs = first.made.running_defs
     second.made.making_defs = first.made.making_defs
+    second.made.step_defs = first.made.step_defs
+    second.made.inner_defs = first.made.inner_defs
     second.made.batch_functions = first.made.batch_functions
     second.batch_sizes = first.batch_sizes
     second.assume_feeds = False

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from .values import EMPTY, FunctionRef, Role, Value, cut, join
 
+_DICTS = {"dict", "defaultdict", "OrderedDict", "Counter"}
 Context = tuple[int | None, ast.AST | None]
 
 
@@ -39,6 +40,14 @@ class Cell:
     roles: frozenset[Role] = frozenset()
     root: int | None = None
     rows: bool = False
+
+    @property
+    def is_dict(self) -> bool:
+        """Whether iterating over it gives keys."""
+        if isinstance(self.node, ast.Call):
+            function = self.node.func
+            return getattr(function, "id", getattr(function, "attr", "")) in _DICTS
+        return self.cls is None and (isinstance(self.node, (ast.Dict, ast.DictComp)) or self.kind == "kwargs")
 
 
 class Heap:

@@ -35,3 +35,11 @@ def is_leaf(value: Value) -> bool:
     if value.items:
         return all(is_leaf(v) for v in value.items)
     return value.leaf
+
+
+def holds_whole(value: Value) -> bool:
+    """Whether a value is, or holds, a tensor with the rows of the whole batch."""
+    if value.batch.whole and not value.batch.exact:
+        return True
+    inner = [*(value.items or ()), *([value.element] if value.element is not None else [])]
+    return any(holds_whole(v) for v in inner)

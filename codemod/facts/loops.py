@@ -59,6 +59,8 @@ def _cell_element(ip: Interpreter, cell: int, value: Value, frame: Frame) -> Val
     from . import calls
 
     held = ip.heap[cell]
+    if held.is_dict:
+        return Value()
     if held.cls is None or frame.depth > 12:
         return held.element
     for name in ("__next__", "__iter__"):
@@ -77,9 +79,39 @@ def batch(ip: Interpreter, loader: Value, frame: Frame) -> Value:
     """One batch of a loader: local rows if its batches reach a prepared model, the whole batch otherwise."""
     shapes = [_structure(ip, cell, frame) for cell in loader.objs if Role.LOADER in ip.heap[cell].roles]
     shape = join_all(shapes) if shapes else Value(opaque=True)
+    _note_iterating(ip, frame)
     sharded = ip.assume_feeds or bool(loader.sources & ip.sites.feeds)
     frame.alive.setdefault(_loop(frame), set()).add(loader.sources)
     return _fill(ip, shape, loader.sources if sharded else frozenset(), sharded)
+
+
+def _note_iterating(ip: Interpreter, frame: Frame) -> None:
+    """The functions on the way here go over batches: they are no part of a forward."""
+    current: Frame | None = frame
+    while current is not None:
+        if current.node is not None and current.node not in ip.made.training_defs:
+            ip.made.training_defs.add(current.node)
+            ip.sites.changed = True
+        current = current.caller
+
+
+def member(ip: Interpreter, value: Value, frame: Frame) -> Value:
+    """Value of `container[index]` for an unknown index: of what a list or dict holds, of what `__getitem__` gives."""
+    from . import calls
+
+    found = EMPTY
+    for cell in value.objs:
+        held = ip.heap[cell]
+        method = ip.classes.method(held.cls, "__getitem__") if held.cls is not None else None
+        if method is not None and frame.depth < 12:
+            closure = ip.closures.get(method, ip.module)
+            found = join(found, calls.enter(ip, FunctionRef(method, cell), {1: HOST}, closure, None, frame))
+        else:
+            found = join(found, held.element)
+    if value.params and not found.params:
+        found = replace(found, params=value.params)
+    note_sources(ip, deep_sources(found), frame)
+    return found
 
 
 def _fill(ip: Interpreter, shape: Value, sources: frozenset[ast.AST], sharded: bool) -> Value:

@@ -38,6 +38,8 @@ class Made:
         training_defs: functions in which a backward runs or a loader is iterated.
         running_defs: functions in which a module runs.
         making_defs: functions in which a module, an optimizer or a loader is built.
+        step_defs: methods of modules that compute a loss, and
+        inner_defs: those that a forward calls.
         training_loops: loops in which a backward runs.
         buffers: heap cells of modules with the names of their buffers.
         batch_functions: functions whose result was split in a training loop.
@@ -56,6 +58,8 @@ class Made:
     training_defs: set[ast.AST] = field(default_factory=set)
     running_defs: set[ast.AST] = field(default_factory=set)
     making_defs: set[ast.AST] = field(default_factory=set)
+    step_defs: set[ast.AST] = field(default_factory=set)
+    inner_defs: set[ast.AST] = field(default_factory=set)
     training_loops: set[ast.AST] = field(default_factory=set)
     buffers: set[tuple[int, str]] = field(default_factory=set)
     batch_functions: set[ast.AST] = field(default_factory=set)

@@ -66,19 +66,39 @@ def _note_running(ip: Interpreter, frame: Frame) -> None:
 
 
 def run_method(ip: Interpreter, ref: FunctionRef, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
-    """Call a method of a module: part of a forward, unless it trains or iterates over a loader."""
+    """Call a method of a module: part of a forward, unless it trains, iterates over a loader, or computes a loss.
+
+    A method that computes a loss and that no forward calls is code like any other: the loss is reduced there.
+    """
     from . import calls
 
     assert ref.bound is not None
+    if frame.forward and ref.node not in ip.made.inner_defs:
+        ip.made.inner_defs.add(ref.node)
+        ip.sites.changed = True
     if frame.forward or ref.node in ip.made.training_defs or not is_like_prepared(ip, ref.bound):
         return calls.invoke(ip, ref, arguments, node, frame)
     if not attributes.is_prepared(ip, ref.bound):
         return calls.invoke(ip, ref, arguments, node, frame, forward=True)
     name = getattr(ref.node, "name", "")
+    if ref.node in ip.made.step_defs and ref.node not in ip.made.inner_defs:
+        return calls.invoke(ip, ref, arguments, node, frame)
     result = calls.invoke(ip, ref, arguments, node, frame, forward=True)
+    if name not in ("forward", "__call__") and _reduces(ip, result) and ref.node not in ip.made.step_defs:
+        ip.made.step_defs.add(ref.node)
+        ip.sites.changed = True
     if ref.node in ip.made.running_defs and not name.startswith("__"):
         _reached(ip, ref.bound, None if name == "forward" else name, arguments, node, frame)
     return result
+
+
+def _reduces(ip: Interpreter, value: Value) -> bool:
+    """Whether a value is, or holds, something that was reduced over a slice."""
+    held = [*(value.items or ()), *([value.element] if value.element is not None else [])]
+    for cell in value.objs:
+        if ip.heap[cell].is_dict:
+            held.extend(ip.heap[cell].attrs.values())
+    return value.dep is Dep.PENDING or any(_reduces(ip, v) for v in held)
 
 
 def _reached(
@@ -90,11 +110,11 @@ def _reached(
     for _, value in arguments.all:
         sources = expressions.deep_sources(value) | held_sources(ip, value)
         ip.sites.feed(sources)
-        for origin in _origins(value):
-            if _is_weak(value) and not _is_understood(ip, cell):
+        for origin, dim in _origins(value):
+            if dim is None and _is_weak(value) and not _is_understood(ip, cell):
                 ip.whole[origin] = None
             elif _is_training(ip, origin, frame):
-                operators.split(ip, origin)
+                operators.split(ip, origin, dim)
                 _remember_function(ip, origin)
     holder = node.func.value if isinstance(node.func, ast.Attribute) and method else node.func
     ip.made.forwards[node] = (ip.text(holder), method)
@@ -111,12 +131,19 @@ def held_sources(ip: Interpreter, value: Value, depth: int = 3) -> frozenset[ast
     return found
 
 
-def _origins(value: Value) -> list[ast.expr]:
-    """Expressions that picked the hand-made batches in a value."""
-    found = [value.origin] if value.origin is not None and value.dep is Dep.GLOBAL else []
+def _origins(value: Value) -> list[tuple[ast.expr, int | None]]:
+    """Expressions that picked the hand-made and whole batches in a value, with the dimension of the rows if known."""
+    found: list[tuple[ast.expr, int | None]] = []
+    if value.origin is not None and value.dep is Dep.GLOBAL and not (value.batch.whole and _stays_whole(value)):
+        found.append((value.origin, value.batch.dim if value.batch.whole else None))
     for item in value.items or ():
         found.extend(_origins(item))
     return found
+
+
+def _stays_whole(value: Value) -> bool:
+    """Whether a whole batch can't be cut: rows of another number, or along no known dimension."""
+    return value.batch.ragged or value.batch.dim is None
 
 
 def _is_weak(value: Value) -> bool:

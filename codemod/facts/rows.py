@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import loops, operators, sinks, views
+from .local import deep_sources
 from .values import REDUCED, Batch, Dep, Value, join_all, tensor, union, whole
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def cat(ip: Interpreter, operands: list[Operand], keywords: dict[str, Operand], 
     dims = {v.batch.dim for v in samples}
     dim = dims.pop() if len(dims) == 1 else None
     if along == dim:
-        return _in_a_row(ip, container, members, samples, nodes, frame)
+        return _in_a_row(ip, container, members, samples, nodes, node, frame)
     met = operators.meet(ip, list(zip(nodes, members)), frame) if len(nodes) == len(members) else None
     if met is not None:
         return met
@@ -59,17 +60,21 @@ def _in_a_row(
     members: list[Value],
     samples: list[Value],
     nodes: Sequence[ast.expr],
+    node: ast.Call,
     frame: Frame,
 ) -> Value:
     """Slices one after another: the whole has another order, so that the parts are gathered where that is needed."""
     built: frozenset[ast.expr] = frozenset()
     for item, value in zip(nodes, members):
         built |= value.built or frozenset({item} if value.is_sample else ())
-    if len(samples) < len(members) and not frame.forward:
+    mixed = len({deep_sources(v) for v in samples}) > 1 and bool(nodes)
+    if (mixed or len(samples) < len(members)) and not frame.forward:
         for item, value in zip(nodes, members):
             if value.is_sample:
                 sinks.gather(ip, item, value, frame)
-        return Value(batch=whole(0, ragged=True))
+        # Batches of several loaders become one, which can be cut again: a rank may hold a filler row of one of them.
+        ragged = len(samples) < len(members)
+        return Value(batch=whole(0, samples[0].batch.ndim, ragged=ragged), origin=None if ragged else node)
     built = built if nodes else union(v.built for v in members) or frozenset({container[0]})
     first, count = samples[0].batch, len(nodes) or 0
     batch = Batch(Dep.SAMPLE, dim=first.dim, ndim=first.ndim, reason=f"cat{count}")

@@ -21,6 +21,8 @@ def call(ip: Interpreter, name: str, arguments: Arguments, node: ast.Call, frame
     from . import expressions, externals
 
     first = arguments.positional[0][1] if arguments.positional else EMPTY
+    if frame.forward and name in _REDUCTIONS | {"gather", "draw", "split", "backward"}:
+        _note_step(ip, frame)
     if name in _REDUCTIONS:
         return replace(tensor(REDUCED), params=first.params)
     if name == "gather":
@@ -52,6 +54,17 @@ def call(ip: Interpreter, name: str, arguments: Arguments, node: ast.Call, frame
     if name.startswith("clip_grad"):
         ip.made.clips[node] = None
     return Value(batch=GLOBAL)
+
+
+def _note_step(ip: Interpreter, frame: Frame) -> None:
+    """A method in which the runtime was called already is no part of a forward."""
+    current: Frame | None = frame
+    while current is not None and current.forward:
+        name = getattr(current.node, "name", "forward")
+        if current.node is not None and name not in ("forward", "__call__") and current.node not in ip.made.step_defs:
+            ip.made.step_defs.add(current.node)
+            ip.sites.changed = True
+        current = current.caller
 
 
 def backward(

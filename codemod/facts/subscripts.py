@@ -107,7 +107,7 @@ def _of_container(ip: Interpreter, base: Value, index: Value, frame: Frame) -> V
         elif held.cls is None and Role.MODEL in held.roles:
             found = join(found, Value(batch=GLOBAL, roles=held.roles, objs=frozenset({cell})))
         else:
-            found = join(found, loops.element(ip, replace(base, objs=frozenset({cell})), frame))
+            found = join(found, loops.member(ip, replace(base, objs=frozenset({cell})), frame))
     return found if found != EMPTY else Value(batch=GLOBAL, params=base.params)
 
 
@@ -226,8 +226,24 @@ def is_by_position(ip: Interpreter, base: Value, node: ast.Subscript) -> bool:
     return not ip.current.get(part, EMPTY).is_sample
 
 
+def _first_rows(ip: Interpreter, node: ast.expr) -> ast.expr | None:
+    """The bound of `[:n]`, where that is the number of this rank's rows."""
+    first = node.elts[0] if isinstance(node, ast.Tuple) and node.elts else node
+    if not isinstance(first, ast.Slice) or first.upper is None or first.lower is not None:
+        return None
+    held = ip.current.get(first.upper, EMPTY)
+    return first.upper if held.dep is Dep.ROWS or held.batch.exact else None
+
+
 def _of_global(ip: Interpreter, base: Value, index: Value, node: ast.Subscript, frame: Frame) -> Value:
     """Index of replicated data: by rows of the batch it is per-sample, by a range of the loop it picks a batch."""
+    bound = _first_rows(ip, node.slice)
+    if bound is not None and base.dep is Dep.GLOBAL:
+        if frame.forward:
+            ip.sites.report("DST111", node, "What it picks for a sample depends on the sample's position in the batch.")
+            return tensor(Batch(Dep.UNKNOWN, reason="picks rows by the position in the batch inside a forward"))
+        sinks.count(ip, bound, frame)
+        return Value(batch=whole(0), origin=node, params=base.params)
     if index.is_sample:
         return tensor(Batch(Dep.SAMPLE, dim=index.batch.dim), index)
     members = index.items or (index,)

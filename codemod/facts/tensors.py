@@ -21,7 +21,7 @@ from . import (
     sinks,
     wholes,
 )
-from .local import is_local
+from .local import holds_whole, is_local
 from .losstable import DIVISORS
 from .torchnames import (
     ALONG_DIM,
@@ -65,6 +65,9 @@ def apply(
     collated = collating.joined(name, operands, keywords)
     if collated is not None:
         return collated
+    if name == "masked_select" and any(v.is_sample for _, v in everything):
+        values = [v for _, v in everything]
+        return tensor(Batch(Dep.SAMPLE, dim=0, ndim=1, ragged=True), *values)
     if name == "where" and len(operands) == 1 and not keywords:
         name = "nonzero"
     if name == "new_tensor":
@@ -72,7 +75,7 @@ def apply(
     if creation.is_creation(name):
         return creation.create(ip, name, operands, keywords, node, frame)
     if not any(is_local(v) for _, v in everything):
-        if any(v.batch.whole and not v.batch.exact for _, v in everything):
+        if any(holds_whole(v) for _, v in everything):
             return wholes.apply(ip, name, operands, keywords, node, frame)
         return _replicated(name, operands, keywords, node, frame)
     if name in DIVISORS:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from . import dims, losses, operators, shapes
 from .losstable import DIVISORS
 from .torchnames import ALONG_DIM, HOST_COPIES, IDENTITY, MATRICES, METADATA, PAIRWISE, POSITIONS, REDUCTIONS, SUMMARIES
-from .values import HOST, REDUCED, Batch, Value, union, whole
+from .values import HOST, REDUCED, Batch, Value, join_all, union, whole
 
 if TYPE_CHECKING:
     from .interpreter import Frame, Interpreter
@@ -37,12 +37,27 @@ def apply(
         return Value(batch=REDUCED, params=params)
     if name in PAIRWISE | POSITIONS | MATRICES or name in ("matmul", "mm", "bmm", "inner", "einsum", "tensordot"):
         return Value(batch=_product(values), params=params)
+    if name in ("cat", "concat", "concatenate", "stack"):
+        return _joined(name, operands, keywords, node)
     shaped = shapes.reshape(ip, name, operands, keywords, node, frame)
     if shaped is not None:
         return shaped
     result = operators.elementwise(ip, everything, node, frame)
     pairs = name in ALONG_DIM and ALONG_DIM[name][2]
     return Value(items=(result, result)) if pairs else result
+
+
+def _joined(name: str, operands: list[Operand], keywords: dict[str, Operand], node: ast.Call) -> Value:
+    """Whole tensors joined: along their rows there are more of them, made here."""
+    value = operands[0][1]
+    members = value.items if value.items is not None else (value.element or value,)
+    batch = join_all(members).batch
+    along = dims.of_call(operands, keywords, 1) or 0
+    if name == "stack":
+        dim = None if batch.dim is None or not isinstance(along, int) else batch.dim + (0 <= along <= batch.dim)
+        return Value(batch=whole(dim, ragged=batch.ragged))
+    made = along == batch.dim
+    return Value(batch=whole(batch.dim, batch.ndim, ragged=batch.ragged), origin=node if made else None)
 
 
 def _product(values: list[Value]) -> Batch:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from distify.codemod.facts.batchtypes import (
@@ -93,6 +93,7 @@ def test_a_value_joined_with_itself_or_nothing_is_itself(a: Value) -> None:
     assert join(EMPTY, a) == a
 
 
+@settings(deadline=None)
 @given(values, values)
 def test_values_are_absorbed(a: Value, b: Value) -> None:
     """What is known grows: joining the same again changes nothing, whatever came in between."""
@@ -105,6 +106,7 @@ def test_values_are_absorbed(a: Value, b: Value) -> None:
     assert twice.objs == once.objs
 
 
+@settings(deadline=None)
 @given(st.lists(values, max_size=6))
 def test_a_heap_cell_settles(stored: list[Value]) -> None:
     """A fixed point: stored again and again, the same values stop changing a cell."""
@@ -118,6 +120,7 @@ def test_a_heap_cell_settles(stored: list[Value]) -> None:
     assert not heap.changed
 
 
+@settings(deadline=None)
 @given(values)
 def test_nesting_is_bounded(a: Value) -> None:
     def depth(value: Value) -> int:
