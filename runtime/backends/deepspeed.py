@@ -50,6 +50,7 @@ class DeepSpeed(PartedGradients):
         self.engines: list[Zero] = []
         self.of: dict[Tensor, Zero] = {}
         self.by_optimizer: dict[Optimizer, Zero] = {}
+        self.stepped: set[Zero] = set()  # engines whose gradients nobody has cleared since their last step
         self.pending = Pending()
         assert state.config is not None
         assert state.precision is not None
@@ -108,6 +109,7 @@ class DeepSpeed(PartedGradients):
         for one in self.engines:
             mine = {p for p in parameters if self.of.get(p) is one}
             if mine:
+                self.stepped.discard(one)
                 one.clear(None if mine.issuperset(one.flats.places) else mine)
 
     def parts(self, parameters: Iterable[Tensor]) -> list[Part]:
@@ -130,7 +132,15 @@ class DeepSpeed(PartedGradients):
         if closure is not None:
             with torch.enable_grad():
                 result = closure()
-        self.by_optimizer[optimizer].step()
+        engine = self.by_optimizer[optimizer]
+        if engine in self.stepped:
+            raise DistifyError(
+                "runtime.step() with backend 'deepspeed': the gradients of the step before were not cleared. In torch "
+                "they would be added to; DeepSpeed drops them with each step. Call optimizer.zero_grad() between two "
+                "steps (setting .grad to None is not seen), or use backend='fsdp'."
+            )
+        engine.step()
+        self.stepped.add(engine)
         return result
 
     def full(self, parameter: Tensor) -> Tensor:
