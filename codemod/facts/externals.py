@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import attributes, creation, distributions, losses, operators, owners, runtimecalls, sinks, tensors
+from . import attributes, creation, distributions, losses, models, operators, owners, runtimecalls, sinks, tensors
 from .local import is_local
 from .losstable import DIVISORS
 from .torchnames import TORCH_SPACES
@@ -74,6 +74,10 @@ def call(ip: Interpreter, ref: str, arguments: Arguments, node: ast.Call, frame:
                      params=union(v.params for _, v in arguments.all))  # fmt: skip
     if ref in ("torch.autograd.backward",):
         return runtimecalls.backward(ip, arguments.get(0, "tensors"), arguments.positional[:1], node, frame)
+    if ref in ("torch.nn.parallel.data_parallel", "torch.nn.parallel.parallel_apply"):
+        held = arguments.positional[:1]
+        arguments.positional = arguments.positional[1:2]
+        return join_all(models.run(ip, cell, arguments, node, frame) for _, v in held for cell in v.objs)
     if ref == "torch.utils.checkpoint.checkpoint":
         return _checkpoint(ip, arguments, node, frame)
     if ref.startswith("torch.distributions."):
@@ -277,7 +281,7 @@ def _module(ip: Interpreter, ref: str, last: str, arguments: Arguments, node: as
 
 def _in_forward(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame, ref: str) -> Value:
     """Foreign code inside a forward, where nothing can be gathered: taken to work sample by sample, as layers do."""
-    if ref and not ref.startswith("builtins."):
+    if ref and not ref.startswith(("builtins.", "torch.")):
         ip.sites.report("DST120", node)
     value = operators.elementwise(ip, [o for o in arguments.all if o[1].is_sample], node, frame)
     return replace(value, opaque=True, batch=replace(value.batch, ndim=None)) if value.is_sample else value
