@@ -12,6 +12,8 @@ from ._source import dotted, function_of, has_role, index_in, is_runtime_call, p
 if TYPE_CHECKING:
     from ..facts.model import Facts
 
+LOSSES = ("loss", "cross_entropy", "binary_cross_entropy_with_logits", "kl_div")
+
 
 def definitions(facts: Facts, backward: ast.Call, start: ast.AST) -> list[ast.stmt]:
     """The statements between a forward and a backward call that last assign what the backward is called on."""
@@ -24,7 +26,10 @@ def definitions(facts: Facts, backward: ast.Call, start: ast.AST) -> list[ast.st
 
 
 def measured(facts: Facts, forward: ast.Call) -> list[ast.stmt]:
-    """The statements that assign or return a loss of what a forward gave, in the block of the forward."""
+    """The statements that assign, add up or return a loss of what a forward gave, in the block of the forward.
+
+    Outside autocast a loss of bf16 outputs would be computed in bf16, with two digits.
+    """
     statement = facts.statement(forward)
     if not isinstance(statement, ast.Assign):
         return []
@@ -33,24 +38,36 @@ def measured(facts: Facts, forward: ast.Call) -> list[ast.stmt]:
     return [
         item
         for item in block[index_in(block, statement) + 1 :]
-        if isinstance(item, (ast.Assign, ast.Return)) and item.value is not None and is_loss(facts, item.value, outputs)
+        if isinstance(item, (ast.Assign, ast.AugAssign, ast.Return))
+        and item.value is not None
+        and is_loss(facts, item.value, outputs)
     ]
 
 
 def is_loss(facts: Facts, node: ast.expr, outputs: set[str | None]) -> bool:
     """Whether an expression makes a loss tensor of outputs: calls a loss, or reduces what a forward returned."""
     calls = [item for item in ast.walk(node) if isinstance(item, ast.Call) and outputs.intersection(read_in(item))]
-    if any(isinstance(item.func, ast.Attribute) and item.func.attr == "item" for item in calls):
-        return False
     if is_runtime_call(facts, node, "mean", "sum") and isinstance(node, ast.Call) and dotted(node.args[0]) is not None:
         return True
     return any(is_loss_function(facts, item.func) for item in calls)
 
 
 def is_loss_function(facts: Facts, node: ast.expr) -> bool:
-    """Whether a callee is a loss of torch: a function of it, or an object of a loss class."""
+    """Whether a callee is a loss: a function or class of torch, or a function of the script that calls one."""
+    if is_torch_loss(facts, node):
+        return True
+    return isinstance(node, ast.Name) and any(
+        isinstance(item, ast.FunctionDef)
+        and item.name == node.id
+        and any(isinstance(inner, ast.Call) and is_torch_loss(facts, inner.func) for inner in ast.walk(item))
+        for item in ast.walk(facts.tree)
+    )
+
+
+def is_torch_loss(facts: Facts, node: ast.expr) -> bool:
+    """Whether a callee is a loss function of torch, or an object of a loss class."""
     name = facts.names.qualified(node) or ""
-    function = name.startswith("torch.nn.functional.") and name.endswith(("loss", "cross_entropy", "kl_div"))
+    function = name.startswith("torch.nn.functional.") and name.endswith(LOSSES)
     return function or has_role(facts, node, Role.CRITERION)
 
 

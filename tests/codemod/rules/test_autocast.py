@@ -314,7 +314,32 @@ with torch.no_grad():
     for x, y in loader:
         with runtime.autocast():
             out = model(x)
-        total += F.cross_entropy(out, y, reduction="sum").item()
+            total += F.cross_entropy(out, y, reduction="sum").item()
+""",
+    ),
+    "a loss of the script's own": (
+        """
+def loss_of(logits, target):
+    return F.cross_entropy(logits, target) + 0.1
+
+
+with torch.no_grad():
+    for x, y in loader:
+        out = model(x)
+        total += loss_of(out, y).item()
+        count += abs(y).sum()
+""",
+        """
+def loss_of(logits, target):
+    return F.cross_entropy(logits, target) + 0.1
+
+
+with torch.no_grad():
+    for x, y in loader:
+        with runtime.autocast():
+            out = model(x)
+            total += loss_of(out, y).item()
+        count += abs(y).sum()
 """,
     ),
     "a loss that is assigned": (
