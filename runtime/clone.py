@@ -106,7 +106,9 @@ def _strip(module: nn.Module) -> None:
         if attributes.get(name):
             attributes[name] = type(attributes[name])((k, v) for k, v in attributes[name].items() if k in left)
     for name, value in list(attributes.items()):
-        if name in ADDED or name in FSDP or name.startswith("__composable_api_") or _entry(value):
+        if _entry(value) and getattr(value, "own", None) is not None:
+            attributes[name] = value.own
+        elif name in ADDED or name in FSDP or name.startswith("__composable_api_") or _entry(value):
             del attributes[name]
     parameters = attributes.get("_parameters")
     if parameters is not None and type(parameters) is not dict and type(parameters).__module__.startswith("deepspeed."):

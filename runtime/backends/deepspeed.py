@@ -20,7 +20,7 @@ from .deepspeed_check import check, engines_of
 from .deepspeed_load import load
 from .gathered import Pending, gathered
 from .inner import inner_grad
-from .managed import clears_all, copies_whole, keeps_type, roots
+from .managed import clears_all, copies_whole, keeps_type, roots, stand_in
 from .meta import load_through_meta
 from .outputs import spare_void
 from .parts import Part, PartedGradients
@@ -88,7 +88,14 @@ class DeepSpeed(PartedGradients):
         begin_backward()
         for one in self.engines:
             one.begin()
-        torch.autograd.backward(loss, **options)
+        try:
+            torch.autograd.backward(loss, **options)
+        except (AssertionError, AttributeError) as error:  # of DeepSpeed's hooks, which meet a gradient twice, or none
+            raise DistifyError(
+                f"DeepSpeed's gradient hooks failed ({str(error).split('.')[0]}). It can't reduce gradients that come "
+                "in pieces, as torch.utils.checkpoint.checkpoint(…, use_reentrant=True) makes them: pass "
+                "use_reentrant=False, or use backend='fsdp'."
+            ) from error
         for one in self.engines:
             one.end()
         if sync:
@@ -209,4 +216,4 @@ def _autocasts(module: nn.Module) -> None:
         with state.precision.autocast():
             return original(*args, **kwargs)
 
-    module.__dict__["forward"] = forward
+    stand_in(module, "forward", forward)

@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from ..state import DistifyError
+from .base import group_parameters
 from .flats import Flats
 
 State = dict[str, Any]
@@ -70,9 +71,17 @@ class FlatOptimizer:
 
         Raises:
             DistifyError: a parameter has a gradient in this step but had none before, or the other way round, and the
-                optimizer's arithmetic depends on the number of steps.
+                optimizer's arithmetic depends on the number of steps; or a parameter was added to the optimizer.
         """
         self.used = used
+        fresh = [p for p in group_parameters(self.optimizer) if p.is_floating_point() and p not in self.flats.places]
+        if fresh:
+            raise DistifyError(
+                f"runtime.step() with backend 'deepspeed': {', '.join(names.get(p, '?') for p in fresh[:4])} came into "
+                f"{self.name} after runtime.prepare(), when its parameters had been cut into parts, so nothing would "
+                "update it. Give the optimizer all parameters before (frozen ones may be thawed later), or use "
+                "backend='fsdp'."
+            )
         for mine, group in zip(self.shadow.param_groups, self.groups, strict=True):
             mine.update({key: value for key, value in group.items() if key != "params"})
         unlike = (self.stepped - used) | (used - self.stepped if self.stepped else set())

@@ -5,6 +5,7 @@ Source: Zhao et al., "PyTorch FSDP: Experiences on Scaling Fully Sharded Data Pa
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -74,20 +75,31 @@ class FSDP(PartedGradients):
                 raise DistifyError(f"runtime.prepare() with backend 'fsdp': {reason}")
         names, moved = Names(modules), dict[Tensor, Tensor]()
         for module in roots(modules):
-            if any(p.requires_grad for p in module.parameters()):
-                moved.update(self._shard(module))
+            for part in self._callable(module):
+                if any(p.requires_grad for p in part.parameters()):
+                    moved.update(self._shard(part))
         for optimizer in optimizers:
             self._point(optimizer, moved)
         for old in moved:
             replace(old, names.of(old))
 
+    def _callable(self, module: nn.Module) -> list[nn.Module]:
+        """The module, or if it only holds others the modules that it holds; parameters of its own stay whole."""
+        if type(module).forward is not nn.Module.forward or "forward" in vars(module):
+            return [module]
+        found = [part for child in module.children() for part in self._callable(child)]
+        owners = Counter(p for part in found for p in part.parameters())
+        clears_all(module, lambda: list(module.parameters()), self)
+        if any(count > 1 for count in owners.values()):  # cut by none of them
+            self.replicas.add(module.parameters(), sparse_parameters(module))
+            return []
+        self.replicas.add(p for p in module.parameters(recurse=False))
+        return found
+
     def _shard(self, root: nn.Module) -> dict[Tensor, Tensor]:
         """Cut one module; returns the new parameters by the old ones."""
         before = dict(root.named_parameters())
         check(before)
-        if type(root).forward is nn.Module.forward and "forward" not in vars(root):  # used without a forward
-            self.replicas.add(before.values(), sparse_parameters(root))
-            return {}
         assert state.precision is not None
         units, kept = cut(root, self.mesh, state.precision.dtype)
         tree = Tree(units[-1], units)

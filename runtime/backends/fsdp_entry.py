@@ -19,6 +19,7 @@ from ..collectives import void
 from ..state import DistifyError, state
 from .entries import entries
 from .fsdp_tree import Tree
+from .managed import stand_in
 from .outputs import tensors
 
 API = frozenset(dir(nn.Module))
@@ -155,4 +156,4 @@ def _install(module: nn.Module, name: str, gate: Gate) -> None:
     def entry(*args: Any, **kwargs: Any) -> Any:
         return gate.call(original, args, kwargs)
 
-    module.__dict__[name] = entry
+    stand_in(module, name, entry)

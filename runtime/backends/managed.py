@@ -27,6 +27,12 @@ class Keeper(Protocol):
         """Drop what was accumulated for these parameters and is not in their `.grad`."""
 
 
+def stand_in(module: nn.Module, name: str, function: Any) -> None:
+    """Put a function in the place of a method, for this object; copies of it get back what stood there."""
+    function.own = vars(module).get(name)
+    module.__dict__[name] = function
+
+
 class Names:
     """Names of parameters for messages."""
 
@@ -81,7 +87,7 @@ def keeps_type(root: nn.Module, name: str) -> None:
                     module._buffers[key] = fn(buffer)
         return root
 
-    root.__dict__["_apply"] = apply
+    stand_in(root, "_apply", apply)
 
 
 def _deepcopy(keeper: Keeper, module: nn.Module, memo: dict[int, Any]) -> nn.Module:
@@ -104,4 +110,7 @@ def clears_all(owner: nn.Module | Optimizer, parameters: Callable[[], Sequence[T
         keeper.forget(parameters())
         original(*args, **kwargs)
 
-    owner.__dict__["zero_grad"] = zero_grad
+    if isinstance(owner, nn.Module):
+        stand_in(owner, "zero_grad", zero_grad)
+    else:
+        owner.__dict__["zero_grad"] = zero_grad

@@ -9,6 +9,7 @@ from typing import Any
 from torch import nn
 
 from .entries import entries, names_in
+from .managed import stand_in
 
 
 def open_methods(root: nn.Module) -> None:
@@ -18,7 +19,7 @@ def open_methods(root: nn.Module) -> None:
         for name in entries(module) if large else ():
             method = getattr(module, name)
             if name != "forward" and large.keys() & set(names_in(method.__func__.__code__)):
-                module.__dict__[name] = _as_forward(module, method, list(large.values()))
+                stand_in(module, name, _as_forward(module, method, list(large.values())))
 
 
 def _as_forward(module: nn.Module, method: Callable[..., Any], parameters: list[Any]) -> Callable[..., Any]:

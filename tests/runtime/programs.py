@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import SimpleNamespace
+from types import MethodType, SimpleNamespace
 from typing import Any
 
 import torch
@@ -257,6 +257,32 @@ def two_models_one_optimizer(r: Any) -> Any:
     return r.state_dict(encoder), r.state_dict(decoder), r.state_dict(optimizer)
 
 
+def _squashed(self: nn.Linear, x: Tensor) -> Tensor:
+    return torch.tanh(nn.Linear.forward(self, x))
+
+
+def held_in_a_container(r: Any) -> Any:
+    """Models in a container without a forward, a bare parameter in another one, a forward that was patched in."""
+    torch.manual_seed(0)
+    nets = nn.ModuleDict({"encoder": nn.Linear(6, 5), "decoder": nn.Sequential(nn.Linear(5, 4))})
+    latent = nn.ParameterList([nn.Parameter(torch.randn(5))])
+    nets["encoder"].forward = MethodType(_squashed, nets["encoder"])  # type: ignore[method-assign]
+    optimizer = torch.optim.Adam([*nets.parameters(), *latent.parameters()], 0.05)
+    r.prepare(nets, latent, optimizer)
+    shown = []
+    for batch in batches(3):
+        x, y = r.split(batch)
+        nets.zero_grad()
+        latent.zero_grad()
+        loss = r.mean(F.cross_entropy(nets["decoder"](nets["encoder"](x) + latent[0]), y))
+        r.backward(loss)
+        r.step(optimizer)
+        shown.append(loss.item())
+    copied = r.clone(nets)
+    out = copied["decoder"](copied["encoder"](torch.ones(2, 6)))
+    return shown, r.state_dict(nets), r.state_dict(latent), r.state_dict(optimizer), out.detach()
+
+
 def evaluation_between(r: Any) -> Any:
     """The model evaluated between backward and step, and after the step."""
     m = model()
@@ -411,6 +437,7 @@ PROGRAMS: dict[str, Program] = {
             gan,
             gan_frozen,
             two_models_one_optimizer,
+            held_in_a_container,
             evaluation_between,
             inference_first,
             large_raw,

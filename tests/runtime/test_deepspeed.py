@@ -162,6 +162,34 @@ def test_parameters_used_now_and_then_are_exact_or_refused(kind: str, pool2: Poo
             assert "unused.bias, unused.weight got a gradient in some steps" in found
 
 
+def refused_while_training(kind: str, stage: int) -> str:
+    from torch.utils.checkpoint import checkpoint
+
+    runtime = start(stage)
+    m = model()
+    optimizer = torch.optim.SGD(m.head.parameters() if kind == "added" else m.parameters(), 0.1)
+    runtime.prepare(m, optimizer)
+    x, y = runtime.split(batches(1)[0])
+    try:
+        if kind == "added":
+            optimizer.add_param_group({"params": list(m.blocks.parameters())})
+        for _ in range(2):
+            h = m.features(x.clone().requires_grad_())
+            out = checkpoint(m.head, h, use_reentrant=True) if kind == "reentrant" else m.head(h)
+            runtime.backward(runtime.mean(F.cross_entropy(out + m.head(h), y)))
+        runtime.step(optimizer)
+    except runtime.state.DistifyError as error:
+        return str(error)
+    return "no error"
+
+
+def test_what_would_go_wrong_later_is_refused_then(pool2: Pool) -> None:
+    for found in pool2.run(refused_while_training, "added", 1):
+        assert "came into SGD after runtime.prepare()" in found
+    for found in pool2.run(refused_while_training, "reentrant", 3):
+        assert "use_reentrant=False" in found
+
+
 def masters(stage: int) -> Any:
     """bf16: the weights of the optimizer are the original's, not rounded ones; files hold them in fp32."""
     runtime = start(stage, precision="bf16")
