@@ -90,14 +90,16 @@ class DeepSpeed(PartedGradients):
             one.begin()
         try:
             torch.autograd.backward(loss, **options)
-        except (AssertionError, AttributeError) as error:  # of DeepSpeed's hooks, which meet a gradient twice, or none
-            raise DistifyError(
-                f"DeepSpeed's gradient hooks failed ({str(error).split('.')[0]}). It can't reduce gradients that come "
-                "in pieces, as torch.utils.checkpoint.checkpoint(…, use_reentrant=True) makes them: pass "
-                "use_reentrant=False, or use backend='fsdp'."
+            for one in self.engines:
+                one.end()
+        except (AssertionError, AttributeError) as error:
+            if not _of_deepspeed(error):
+                raise
+            raise DistifyError(  # its hooks met a gradient twice, or none
+                "DeepSpeed's gradient hooks failed. They can't reduce gradients that come in pieces, as "
+                "torch.utils.checkpoint.checkpoint(…, use_reentrant=True) makes them: pass use_reentrant=False, or use "
+                "backend='fsdp'."
             ) from error
-        for one in self.engines:
-            one.end()
         if sync:
             self.pending.reduce(lambda p, grad: self.of[p].add(p, grad))
 
@@ -197,6 +199,14 @@ class DeepSpeed(PartedGradients):
     def whole(self, tensor: Tensor) -> Tensor:
         """A new tensor with the whole values; a collective."""
         return self.of[tensor].whole(tensor) if tensor in self.of else tensor.detach().clone()
+
+
+def _of_deepspeed(error: BaseException) -> bool:
+    """Whether an error was raised in DeepSpeed's code."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return trace is not None and str(trace.tb_frame.f_globals.get("__name__", "")).startswith("deepspeed.")
 
 
 def _parameters(module: nn.Module) -> list[Tensor]:
