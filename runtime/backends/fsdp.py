@@ -31,7 +31,7 @@ from .local_step import LocalStep
 from .managed import Names, clears_all, copies_whole, keep_class, keeps_type, roots
 from .parts import Part, PartedGradients
 from .replicas import Replicas
-from .sharded import ShardedParameter, local, replace, shard_like, whole
+from .sharded import ShardedParameter, add_whole, local, replace, shard_like, whole
 from .whole_state import gather_all, load_module, load_optimizer, module_state, optimizer_state
 
 
@@ -154,7 +154,7 @@ class FSDP(PartedGradients):
             if sync and tree.pending():
                 tree.finish()
         if sync:
-            self.pending.reduce(_add_whole)
+            self.pending.reduce(add_whole)
             self.replicas.average()
 
     def _leaf(self, parameter: Tensor) -> Tensor:
@@ -252,13 +252,3 @@ class FSDP(PartedGradients):
     def whole(self, tensor: Tensor) -> Tensor:
         """A new tensor with the whole values; a collective."""
         return whole(tensor).clone()
-
-
-def _add_whole(parameter: Tensor, grad: Tensor) -> None:
-    """Add a whole gradient to that of a sharded parameter."""
-    assert isinstance(parameter, DTensor)
-    part = shard_like(grad, parameter)
-    if parameter.grad is None:
-        parameter.grad = part
-    else:
-        local(parameter.grad).add_(local(part))

@@ -101,3 +101,13 @@ def wrap_like(part: Tensor, like: DTensor) -> DTensor:
     return DTensor.from_local(
         part, like.device_mesh, like.placements, run_check=False, shape=like.shape, stride=like.stride()
     )
+
+
+def add_whole(parameter: Tensor, grad: Tensor) -> None:
+    """Add a whole gradient to that of a sharded parameter."""
+    assert isinstance(parameter, DTensor)
+    part = shard_like(grad, parameter)
+    if parameter.grad is None:
+        parameter.grad = part
+    else:
+        local(parameter.grad).add_(local(part))
