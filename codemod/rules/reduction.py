@@ -35,7 +35,9 @@ def reduction(facts: Facts, options: Options) -> Iterator[Outcome]:
     for count in facts.counts:
         yield wrapped(facts, count.node, "sum", "count", of=count.of)
     for gathered in facts.gathers:
-        yield wrapped(facts, gathered.node, "gather", "gathered", dim=str(gathered.dim or ""), of=gathered.of)
+        given = {"dim": str(gathered.dim or ""), "of": gathered.of}
+        template = "gather_parts" if gathered.parts else "wrap"
+        yield wrapped(facts, gathered.node, "gather", "gathered", template, **given)
     for full in facts.fulls:
         yield wrapped(facts, full.node, "full", "parameters")
     for arrival in facts.arrivals:
@@ -48,10 +50,10 @@ def reduction(facts: Facts, options: Options) -> Iterator[Outcome]:
         yield InsertAfter(Span.of(arrival.statement), "arrival", params, kind="reduction")
 
 
-def wrapped(facts: Facts, node: ast.expr, name: str, kind: str, **options: str | None) -> Wrap:
+def wrapped(facts: Facts, node: ast.expr, name: str, kind: str, template: str = "wrap", **options: str | None) -> Wrap:
     """An expression inside a call of the runtime."""
     params = {"runtime": facts.runtime_name, "name": name, "options": extras(**options)}
-    return Wrap(Span.of(node), "wrap", params, kind=kind)
+    return Wrap(Span.of(node), template, params, kind=kind)
 
 
 def extras(**options: str | None) -> dict[str, str]:
