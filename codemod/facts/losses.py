@@ -151,7 +151,7 @@ def _by_targets(
 _REPEATABLE = words(
     """
     view reshape long float int double half bool byte to cpu cuda detach clone flatten contiguous squeeze unsqueeze
-    transpose permute t size type argmax masked_select
+    transpose permute t size type argmax masked_select tensor as_tensor Tensor FloatTensor LongTensor
     """
 )
 

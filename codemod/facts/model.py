@@ -58,11 +58,15 @@ class Count:
 
 @dataclass(frozen=True)
 class Gathered:
-    """Per-sample values that leave the iteration, or are indexed by global position: `runtime.gather(node, dim)`."""
+    """Per-sample values that leave the iteration, or are indexed by global position: `runtime.gather(node, dim)`.
+
+    `parts`: the node is a list of tensors, not of one object per row: `runtime.gather(tuple(node))`.
+    """
 
     node: ast.expr
     dim: int = 0
     of: str | None = None
+    parts: bool = False
 
 
 @dataclass(frozen=True)

@@ -121,10 +121,25 @@ def gather(ip: Interpreter, node: ast.expr, value: Value, frame: Frame, why: str
         if hoisted(ip, node, value, frame):
             return expressions.globalised(value)
         dim = value.batch.dim if value.is_sample and value.batch.dim is not None else 0
-        ip.sites.keep(ip.sites.gathers, node, Gathered(node, dim, of_text(ip, node, value, frame)))
+        item = Gathered(node, dim, of_text(ip, node, value, frame), _is_list_of_tensors(ip, node, value))
+        ip.sites.keep(ip.sites.gathers, node, item)
         if why:
             ip.sites.report(why, node)
     return expressions.globalised(value)
+
+
+def _is_list_of_tensors(ip: Interpreter, node: ast.expr, value: Value) -> bool:
+    """Whether a value holds several tensors of rows, in a list that `gather` would take for one object per row."""
+    from . import expressions
+
+    inner = [*(value.items or ()), *([value.element] if value.element is not None else [])]
+    if value.is_sample or not any(expressions.has_sample(v) for v in inner):
+        return False
+    # What a loader collates of lists and tuples is a list.
+    is_tuple = value.items is not None and not value.objs and not value.sources
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        is_tuple = is_tuple or node.func.attr in ("unbind", "chunk", "split", "tensor_split")
+    return not is_tuple and not any(ip.heap[cell].is_dict for cell in value.objs)
 
 
 def hoisted(ip: Interpreter, node: ast.expr, value: Value, frame: Frame) -> bool:
