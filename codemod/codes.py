@@ -225,6 +225,14 @@ _ENTRIES = (
         "under --accumulate this runs once per window, and what follows runs for every batch",
         "move what reads it behind runtime.step(…) under `if window.ends:`, or leave out --accumulate",
     ),
+    Code(
+        "DST214",
+        "note",
+        "windows of batches made by hand",
+        "nothing tells which batch is the last of a pass, so a short window goes on into the next pass, and what is "
+        "left at the end makes no step",
+        "tell it: runtime.accumulate(last=…), or choose sizes that make whole windows",
+    ),
     # 3xx: model
     Code(
         "DST301",

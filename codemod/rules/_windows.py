@@ -79,11 +79,23 @@ def shares_its_batch(facts: Facts, loop: ast.stmt) -> bool:
 
 def fetches(facts: Facts, loop: ast.AST) -> bool:
     """Whether an iteration of a loop gets a batch of its own: from a loader, by `next`, or from a hand-made one."""
+    return over_loader(facts, loop) or contains(loop, [*splits(facts), *calls(facts, "builtins.next")])
+
+
+def over_loader(facts: Facts, loop: ast.AST) -> bool:
+    """Whether a loop goes over a loader (or, for a `while`, uses one inside)."""
     source = loop.iter if isinstance(loop, (ast.For, ast.AsyncFor)) else loop
-    if any(isinstance(node, ast.expr) and has_role(facts, node, Role.LOADER) for node in ast.walk(source)):
-        return True
-    split = [node.node for node in facts.splits] + runtime_calls(facts, "split")
-    return contains(loop, [*split, *calls(facts, "builtins.next")])
+    return any(isinstance(node, ast.expr) and has_role(facts, node, Role.LOADER) for node in ast.walk(source))
+
+
+def made_by_hand(facts: Facts, loop: ast.AST) -> bool:
+    """Whether the batches of a loop come from no loader."""
+    return not over_loader(facts, loop) and contains(loop, splits(facts))
+
+
+def splits(facts: Facts) -> list[ast.expr]:
+    """Expressions that are whole batches, split already or to be split."""
+    return [item.node for item in facts.splits] + [*runtime_calls(facts, "split")]
 
 
 def lifted(facts: Facts, call: ast.Call, apart: list[ast.Call], run: Run) -> ast.stmt:

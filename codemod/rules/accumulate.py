@@ -39,7 +39,7 @@ from ._source import (
     setting,
     smallest_run,
 )
-from ._windows import Edge, counters, edges, lifted, obstacle, tests_of, with_neighbours
+from ._windows import Edge, counters, edges, lifted, made_by_hand, obstacle, tests_of, with_neighbours
 
 if TYPE_CHECKING:
     from ..facts.model import Facts, Step
@@ -84,6 +84,8 @@ def windowed(facts: Facts, step: Step) -> Iterator[Outcome]:
         params = {"runtime": facts.runtime_name, "window": window}
         first, last = Span.of(run.block[run.first]), Span.of(run.block[run.last])
         yield Enclose(first, last, "accumulate", params, kind="accumulate")
+    if step.loop is not None and made_by_hand(facts, step.loop) and not (block and tells_last(block)):
+        yield finding("DST214", step.loop)
     marks: dict[int, tuple[ast.stmt, Edge]] = {}
     for call, place in edges(step, schedulers):
         statement = lifted(facts, call, [*forwards, *step.backwards], run)
@@ -114,6 +116,12 @@ def existing(facts: Facts, step: Step) -> ast.With | None:
             return node
         node = facts.parents.get(node)
     return None
+
+
+def tells_last(block: ast.With) -> bool:
+    """Whether an accumulation block is told which batch is the last."""
+    call = block.items[0].context_expr
+    return isinstance(call, ast.Call) and bool(call.args or call.keywords)
 
 
 def name_of(block: ast.With) -> str:

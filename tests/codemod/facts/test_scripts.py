@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from distify.codemod.options import Options
 from distify.codemod.rewrite import rewrite_source
-
 from tests.parity.compare import assert_files_equal, assert_output_equal
 from tests.pool import Pool
 

@@ -63,3 +63,31 @@ def test_a_name_of_the_end_of_the_window_used_for_every_batch() -> None:
     assert codes(clip=clip, shown=", norm.item()") == {"DST213"}
     assert codes(clip=clip) == set()
     assert codes(clip=clip, shown=", norm.item()", accumulate=1) == set()
+
+
+BY_HAND = """\
+import torch
+from torch import nn
+x, y = torch.randn(32, 4), torch.randn(32, 1)
+model = nn.Linear(4, 1)
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+for epoch in range(3):
+    order = torch.randperm(32)
+    for i in range(0, 32, 5):
+        part = order[i:i + 5]
+        a, b = x[part], y[part]
+        opt.zero_grad()
+        loss = ((model(a) - b) ** 2).mean()
+        loss.backward()
+        opt.step()
+"""
+
+
+def test_the_last_batch_of_those_made_by_hand_is_not_known() -> None:
+    result = rewrite_source(BY_HAND.encode(), "train.py", Options(accumulate=4))
+    assert [item.code for item in result.findings if item.code == "DST214"] == ["DST214"]
+    told = result.data.replace(b"accumulate() as", b"accumulate(last=i + 5 >= 32) as")
+    assert told != result.data
+    again = rewrite_source(told, "train.py", Options(accumulate=4))
+    assert again.data == told
+    assert not [item.code for item in again.findings if item.code == "DST214"]
