@@ -33,6 +33,7 @@ class Batch:
         dep: the kind of dependence.
         dim: batch dimension of a SAMPLE or a whole; `None` where it was flattened together with others.
         ndim: number of dimensions, where known.
+        flat: a SAMPLE of unknown `ndim` that may well have one number for each sample.
         kind, by: reduction that a PENDING waits for, and the source text of its divisor (`None`: rows).
         ragged: a SAMPLE with a data-dependent number of rows (boolean mask).
         data: a GLOBAL computed from batches (not a constant of the program).
@@ -45,6 +46,7 @@ class Batch:
     dep: Dep = Dep.BOTTOM
     dim: int | None = None
     ndim: int | None = None
+    flat: bool = False
     kind: str = ""
     by: str | None = None
     ragged: bool = False
@@ -82,6 +84,7 @@ def join_batch(a: Batch, b: Batch) -> Batch:
             Dep.SAMPLE,
             dim=a.dim if a.dim == b.dim else None,
             ndim=a.ndim if a.ndim == b.ndim else None,
+            flat=a.flat or b.flat,
             ragged=a.ragged or b.ragged,
             reason=a.reason or b.reason,
         )

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import attributes, collating, expressions, loops, operators, sinks
-from .values import EMPTY, EXACT_ROWS, GLOBAL, HOST, ROWS, Batch, Dep, Role, Value, join, join_all, union
+from .values import EMPTY, EXACT_ROWS, GLOBAL, HOST, REDUCED, ROWS, Batch, Dep, Role, Value, join, join_all, union
 
 if TYPE_CHECKING:
     from .calls import Arguments
@@ -119,12 +119,30 @@ def _number(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame)
     operand, value = arguments.positional[0]
     if value.is_sample and not frame.forward:
         return sinks.gather(ip, operand, value, frame)
+    if _is_fraction(value, frame):
+        return _counted(ip, operand, value, frame)
     return value if value.dep > Dep.BOTTOM else HOST
+
+
+def _is_fraction(value: Value, frame: Frame) -> bool:
+    """Whether a number that is linear in this rank's rows is no count: rounded, it is not linear any more."""
+    return value.dep is Dep.ROWS and not value.batch.exact and not frame.forward
+
+
+def _counted(ip: Interpreter, operand: ast.expr, value: Value, frame: Frame) -> Value:
+    """A number of this rank's rows, made global before it is rounded."""
+    sinks.count(ip, operand, frame)
+    return Value(batch=REDUCED)
 
 
 def _elementwise(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
     """abs, round, pow."""
     value = arguments.get(0, "x")
+    name = node.func.id if isinstance(node.func, ast.Name) else ""
+    if arguments.positional and name != "abs" and (name == "pow" or _is_fraction(value, frame)):
+        for operand, held in arguments.positional:
+            if held.dep is Dep.ROWS and not frame.forward:
+                return _counted(ip, operand, held, frame)
     if value.dep in (Dep.ROWS, Dep.PENDING):
         return value
     return operators.elementwise(ip, arguments.positional, node, frame)

@@ -100,7 +100,7 @@ def _like(ip: Interpreter, name: str, like: Value | None, values: list[Value], n
     if like is None:
         origin = node if name in _RANDOM_LIKE and any(v.origin for v in values) else None
         return Value(batch=GLOBAL, origin=origin, params=union(v.params for v in values))
-    value = tensor(replace(like.batch, ragged=False, kind=""), like)
+    value = tensor(replace(like.batch, ragged=False), like)
     if name in _RANDOM_LIKE:
         _draw(ip, node, value, frame, like.batch.dim)
     return value

@@ -48,7 +48,7 @@ def without(batch: Batch, dims: object, keepdim: bool) -> Batch:
     every = [d for d in (dims if isinstance(dims, tuple) else (dims,)) if isinstance(d, int)]
     before = sum(1 for d in every if batch.dim is not None and 0 <= d < batch.dim)
     ndim = None if batch.ndim is None else batch.ndim - len(every)
-    return replace(batch, dim=None if batch.dim is None else batch.dim - before, ndim=ndim)
+    return replace(batch, dim=None if batch.dim is None else batch.dim - before, ndim=ndim, flat=ndim is None)
 
 
 def keeps(name: str, operands: list[Operand], keywords: dict[str, Operand], position: int) -> bool:

@@ -34,7 +34,7 @@ def apply(ip: Interpreter, item: losses.Loss, operands: list[Operand], node: ast
         creation.settle(ip, sample)
     if item.reduction == "none":
         ndim = samples[-1].batch.ndim if samples else None
-        return value.with_batch(Batch(Dep.SAMPLE, dim=0, ndim=ndim, kind="loss", ragged=value.batch.ragged))
+        return value.with_batch(Batch(Dep.SAMPLE, dim=0, ndim=ndim, flat=True, ragged=value.batch.ragged))
     by = item.by
     if item.reduction == "mean" and by is None and reducing.is_uneven(value):
         by = reducing.row_divisor(ip, [n for n, _ in reversed(operands[:2])])

@@ -167,6 +167,11 @@ def _of_optimizer(
     return Value(batch=GLOBAL)
 
 
+def _counts(value: Value) -> bool:
+    """Whether a value is a number of this rank's rows, or a tuple of values with one."""
+    return value.dep is Dep.ROWS or any(item.dep is Dep.ROWS for item in value.items or ())
+
+
 def _of_container(ip: Interpreter, name: str, cell: int, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
     """Methods of lists, dicts and sets."""
     from . import stores
@@ -176,7 +181,7 @@ def _of_container(ip: Interpreter, name: str, cell: int, arguments: Arguments, n
         for operand, value in arguments.positional[-1:]:
             if expressions.has_sample(value) and stores.outlives_batch(ip, cell, frame):
                 value = sinks.gather(ip, operand, value, frame)
-            elif value.dep is Dep.ROWS and stores.outlives_batch(ip, cell, frame):
+            elif _counts(value) and stores.outlives_batch(ip, cell, frame):
                 value = sinks.as_global(ip, operand, value, frame)
             ip.heap.add(cell, loops.element(ip, value, frame) if name == "extend" else value)
             held.rows = held.rows or collating.in_loop_over_rows(ip, frame)

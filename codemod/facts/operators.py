@@ -137,7 +137,8 @@ def elementwise(ip: Interpreter, operands: list[Operand], node: ast.expr, frame:
     reason = next((v.batch.reason for v in samples if v.batch.reason), "")
     if dim is None and None not in {v.batch.dim for v in samples}:
         return coupled(ip, operands, node, frame)
-    batch = Batch(Dep.SAMPLE, dim=dim, ndim=ndim, ragged=ragged, reason=reason)
+    flat = ndim is None and any(v.batch.flat or v.batch.ndim == 1 for v in samples)
+    batch = Batch(Dep.SAMPLE, dim=dim, ndim=ndim, flat=flat, ragged=ragged, reason=reason)
     return replace(tensor(batch, *values), params=taint)
 
 

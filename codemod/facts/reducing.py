@@ -29,7 +29,7 @@ def reduction(
     over = dims.of_call(operands, keywords, position)
     if not dims.touch(value.batch, over):
         kept = dims.without(value.batch, over, dims.keeps(name, operands, keywords, position))
-        result = replace(value.with_batch(replace(kept, kind="")), opaque=False, arg=None, items=None)
+        result = replace(value.with_batch(kept), opaque=False, arg=None, items=None)
         return Value(items=(result, result), sources=value.sources) if pairs else result
     creation.settle(ip, value)
     if not kind or (over is not None and pairs):
@@ -79,8 +79,8 @@ def along_dim(
     value = operands[0][1]
     position, default, pairs = ALONG_DIM[name]
     over = dims.of_call(operands, keywords, position)
-    flat = over is None and value.batch.kind == "loss"
     over = default if over is None else over
+    flat = over == -1 and value.batch.flat
     if value.is_sample and (flat or (over is not None and dims.touch(value.batch, over))):
         same = whole(value.batch.dim, value.batch.ndim, ragged=name in ("topk", "kthvalue", "diff"))
         result = operators.coupled(ip, [*operands, *keywords.values()], node, frame, same)

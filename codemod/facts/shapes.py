@@ -93,12 +93,12 @@ def _squeeze(
     if not where:
         if value.is_sample and value.batch.ndim != 1:
             ip.sites.report("DST108", node)
-        return views.moved(value, dim)
+        return views.moved(value, dim, flat=True)
     at = where[0]
     ndim = None if value.batch.ndim is None else value.batch.ndim - 1
     if dim is not None and at is not None and 0 <= at < dim:
-        return views.moved(value, dim - 1, ndim)
-    return views.moved(value, dim, ndim)
+        return views.moved(value, dim - 1, ndim, flat=ndim is None)
+    return views.moved(value, dim, ndim, flat=ndim is None)
 
 
 def _flatten(

@@ -115,6 +115,8 @@ def _item(ip: Interpreter, target: ast.Subscript, value: Value, frame: Frame) ->
     statement = frame.statement
     if outlives and expressions.has_sample(value) and isinstance(statement, ast.Assign):
         value = sinks.gather(ip, statement.value, value, frame)
+    if value.dep is Dep.ROWS and base.objs and isinstance(statement, ast.Assign):
+        value = sinks.as_global(ip, statement.value, value, frame)
     for cell in base.objs:
         if isinstance(index.const, str):
             ip.heap.store(cell, index.const, value)

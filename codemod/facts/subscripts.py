@@ -137,7 +137,8 @@ def _index_rows(
             removed -= 1
             continue
         if position == dim:
-            return _at_batch_dim(ip, base, part, value, node, frame, dim - removed)
+            found = _at_batch_dim(ip, base, part, value, node, frame, dim - removed)
+            return _one_of_each(found, parts[position + 1 - min(removed, 0) :]) if found.is_sample else found
         if not isinstance(part, ast.Slice):
             if value.is_sample:
                 return replace(base, batch=Batch(Dep.SAMPLE, dim=None), leaf=False)
@@ -147,6 +148,12 @@ def _index_rows(
     new = None if dim is None else dim - removed
     ndim = None if base.batch.ndim is None else base.batch.ndim - removed
     return replace(base, batch=replace(base.batch, dim=new, ndim=ndim), leaf=False)
+
+
+def _one_of_each(value: Value, rest: list[tuple[ast.expr, Value]]) -> Value:
+    """Rows of which the rest of an index picks an element each: perhaps a number for each sample."""
+    picked = bool(rest) and not any(isinstance(p, ast.Slice) or v.const is None for p, v in rest)
+    return replace(value, batch=replace(value.batch, ndim=None, flat=True)) if picked else value
 
 
 def _at_batch_dim(

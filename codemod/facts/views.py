@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 Operand = tuple[ast.expr, Value]
 
 
-def moved(value: Value, dim: int | None, ndim: int | None = None) -> Value:
-    return replace(value, batch=replace(value.batch, dim=dim, ndim=ndim), opaque=False, leaf=False)
+def moved(value: Value, dim: int | None, ndim: int | None = None, *, flat: bool = False) -> Value:
+    """A tensor with its rows along another dimension."""
+    return replace(value, batch=replace(value.batch, dim=dim, ndim=ndim, flat=flat), opaque=False, leaf=False)
 
 
 def view(ip: Interpreter, operands: list[Operand], keywords: dict[str, Operand], node: ast.Call, frame: Frame) -> Value:
