@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from types import MappingProxyType
@@ -25,6 +25,8 @@ INTEGERS: Mapping[str, tuple[int, int | None]] = MappingProxyType({"accumulate":
 
 # Variables that steer the runtime but are no options of a run.
 SWITCHES = ("DISTIFY_ALL_RANKS", "DISTIFY_DEBUG", "DISTIFY_TIMEOUT", "DISTIFY_TRACE")
+
+ONOFF = ("DISTIFY_ALL_RANKS", "DISTIFY_DEBUG")
 
 
 class ConfigError(DistifyError, ValueError):
@@ -66,15 +68,36 @@ def resolve(
         start: the script or its folder; found from `__main__` if not given.
 
     Raises:
-        ConfigError: an unknown key or value, or a pyproject.toml that can't be read.
+        ConfigError: an unknown key or value, options that don't go together, or a pyproject.toml that can't be read.
     """
     environment = os.environ if environment is None else environment
-    values = read_pyproject(script_folder() if start is None else start)
-    values.update(read_environment(environment))
-    for name, value in given.items():
-        if value is not None:
-            values[name] = parse(name, value, f"runtime.init({name}=…)")
-    return Config(**values)
+    code = {n: parse(n, v, f"runtime.init({n}=…)") for n, v in given.items() if v is not None}
+    levels = (read_pyproject(script_folder() if start is None else start), read_environment(environment), code)
+    values: dict[str, Any] = {name: value for level in levels for name, value in level.items()}
+    config = Config(**values)
+    _check_pairs(config, levels)
+    return config
+
+
+def _check_pairs(config: Config, levels: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse options that mean nothing beside each other.
+
+    What pyproject.toml says in general may be moot in a run whose backend was chosen in code or environment.
+
+    Args:
+        config: what holds.
+        levels: options of pyproject.toml, environment and code.
+    """
+    found = {name: max((k for k, level in enumerate(levels) if name in level), default=-1) for name in NAMES}
+    staged = found["zero_stage"]
+    if config.backend != "deepspeed" and staged >= 0 and (staged > 0 or staged >= found["backend"]):
+        source = ("[tool.distify] zero_stage", "DISTIFY_ZERO_STAGE", "runtime.init(zero_stage=…)")[staged]
+        instead = "which cuts parameters, gradients and optimizer state like stage 3"
+        raise ConfigError(
+            f"{source}: {config.zero_stage} is a stage of DeepSpeed's ZeRO, but the backend is '{config.backend}', "
+            f"{instead if config.backend == 'fsdp' else 'which keeps all of them whole'}. Leave the stage out, or set "
+            "backend to 'deepspeed'."
+        )
 
 
 def parse(name: str, value: Any, source: str) -> str | int:
@@ -119,6 +142,8 @@ def read_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     for variable, text in environment.items():
         if variable in options and text:
             values[options[variable]] = parse(options[variable], text, variable)
+        elif variable in ONOFF and text not in ("", "0", "1"):
+            raise ConfigError(f"{variable}: unknown value {text!r}, set it to 1 (on) or 0 (off)")
         elif variable.startswith("DISTIFY_") and variable not in options and variable not in SWITCHES:
             raise ConfigError(f"unknown environment variable {variable}, {nearest(variable, (*options, *SWITCHES))}")
     return values
@@ -142,7 +167,7 @@ def read_table(file: Path) -> dict[str, Any]:
             return {}
         table = _toml(data.decode("utf-8")).get("tool", {}).get("distify", {})
     except (OSError, ValueError, AttributeError) as error:
-        raise ConfigError(f"{file}: {error}") from None
+        raise ConfigError(f"{file} can't be read: {error}. Correct the file, or move [tool.distify] to one") from None
     if not isinstance(table, dict):
         raise ConfigError(f"{file}: [tool.distify] must be a table")
     values: dict[str, Any] = {}

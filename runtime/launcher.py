@@ -21,10 +21,20 @@ OTHERS: Mapping[str, tuple[str, str]] = MappingProxyType(
     }
 )
 RESTARTED = "_DISTIFY_RESTARTED"
+HOW = "Start with `torchrun --nproc-per-node N script.py`, or alone, with RANK and WORLD_SIZE not set."
 
 
 class LaunchError(DistifyError):
-    """The launcher's variables are incomplete or contradict the machine."""
+    """The launcher's variables are incomplete or contradict the machine.
+
+    Args:
+        message: what is wrong, and what to type.
+        everywhere: whether all processes of this machine fail alike.
+    """
+
+    def __init__(self, message: str, everywhere: bool = True) -> None:
+        super().__init__(message)
+        self.everywhere = everywhere
 
 
 @dataclass(frozen=True)
@@ -68,21 +78,45 @@ def read_launcher(environment: Mapping[str, str] | None = None) -> Launcher | No
     if missing:
         there = ", ".join(f"{n}={environment[n]}" for n in NEEDED if environment.get(n))
         raise LaunchError(
-            f"a launcher set {there}, but {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set. Start "
-            "with `torchrun --nproc-per-node N script.py`, or set all of them; to run alone unset RANK and WORLD_SIZE."
+            f"a launcher set {there}, but {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set. {HOW}"
         )
-    values: dict[str, int] = {}
-    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"):
-        text = environment.get(name)
-        if text:
-            try:
-                values[name] = int(text)
-            except ValueError:
-                raise LaunchError(f"{name}={text!r} is not a whole number; a launcher sets it to one.") from None
-    rank, size = values["RANK"], values["WORLD_SIZE"]
+    _check_address(environment["MASTER_ADDR"], environment["MASTER_PORT"])
+    values = {name: _whole(name, environment) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")}
+    rank, size, local, here = (values[name] or 0 for name in values)
+    if size < 1:
+        raise LaunchError(f"WORLD_SIZE={size} is no number of processes: it is at least 1. {HOW}")
     if not 0 <= rank < size:
-        raise LaunchError(f"RANK={rank} does not fit WORLD_SIZE={size}: ranks go from 0 to {size - 1}.")
-    return Launcher(rank, size, values["LOCAL_RANK"], values.get("LOCAL_WORLD_SIZE"))
+        raise LaunchError(f"RANK={rank} does not fit WORLD_SIZE={size}: ranks go from 0 to {size - 1}. {HOW}", False)
+    if values["LOCAL_WORLD_SIZE"] is not None and not 1 <= here <= size:
+        raise LaunchError(f"LOCAL_WORLD_SIZE={here} does not fit WORLD_SIZE={size}: it is from 1 to {size}. {HOW}")
+    most = here if values["LOCAL_WORLD_SIZE"] is not None else size
+    if not 0 <= local < most:
+        raise LaunchError(f"LOCAL_RANK={local} does not fit {most} processes: it is from 0 to {most - 1}. {HOW}", False)
+    return Launcher(rank, size, local, values["LOCAL_WORLD_SIZE"])
+
+
+def _whole(name: str, environment: Mapping[str, str]) -> int | None:
+    """The whole number in a variable, `None` if it is not set."""
+    text = environment.get(name)
+    if not text:
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        alike = name in ("WORLD_SIZE", "LOCAL_WORLD_SIZE")
+        raise LaunchError(f"{name}={text!r} is not a whole number; a launcher sets it to one. {HOW}", alike) from None
+
+
+def _check_address(address: str, port: str) -> None:
+    """The form of the main rank's address; whether a machine has it shows when the processes join."""
+    if not port.isdigit() or not 0 < int(port) < 65536:
+        raise LaunchError(f"MASTER_PORT={port!r} is not a port, a whole number from 1 to 65535. {HOW}")
+    host, _, tail = address.partition(":")
+    if "/" in address or any(c.isspace() for c in address) or (tail.isdigit() and "." in host):
+        raise LaunchError(
+            f"MASTER_ADDR={address!r} is not the bare name or address of the machine that runs rank 0, such as "
+            f"127.0.0.1; the port stands in MASTER_PORT. {HOW}"
+        )
 
 
 def _check_other_launchers(environment: Mapping[str, str]) -> None:
@@ -105,7 +139,8 @@ def agree_on_hashes() -> None:
     """
     if not launched() or os.environ.get("PYTHONHASHSEED", "random") != "random":
         return
-    if int(os.environ.get("WORLD_SIZE") or 1) == 1 or RESTARTED in os.environ:
+    size = os.environ.get("WORLD_SIZE", "")
+    if size == "1" or not size.isdigit() or RESTARTED in os.environ:  # nonsense is for `init` to name
         return
     reason = _cannot_restart()
     if reason is None:

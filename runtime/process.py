@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import sys
 import threading
 from datetime import timedelta
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from . import backends, entropy, faults, output, streams
+from . import backends, entropy, exits, faults, output, streams
 from .accumulate import Windows
 from .batches import Batches
 from .config import Config, ConfigError, resolve
@@ -19,6 +20,7 @@ from .launcher import Launcher, LaunchError, launched, read_launcher
 from .precision import Precision
 from .state import DistifyError, require, state
 from .streams import Streams
+from .trace import unwritable
 
 MINUTES = 30.0  # default limit of a collective: other ranks wait that long while the main rank saves or downloads
 
@@ -46,20 +48,24 @@ def init(
         zero_stage: 0 to 3 (default 2), for deepspeed.
 
     Raises:
-        ConfigError: an unknown key or value.
-        LaunchError: the launcher's variables are incomplete, or there are more processes than GPUs.
+        Misconfigured: an unknown key or value, options that don't go together, a package that is missing, incomplete
+            launcher's variables, or more processes than GPUs. The reason stands on standard error, in one line; the
+            program ends with status 2 unless this is caught.
         DistifyError: `init` ran before, with other options.
     """
-    config = resolve(
-        {
-            "backend": backend,
-            "precision": precision,
-            "accumulate": accumulate,
-            "batch": batch,
-            "batchnorm": batchnorm,
-            "zero_stage": zero_stage,
-        }
-    )
+    given = {
+        "backend": backend,
+        "precision": precision,
+        "accumulate": accumulate,
+        "batch": batch,
+        "batchnorm": batchnorm,
+        "zero_stage": zero_stage,
+    }
+    with exits.one_line(sys._getframe(1)):
+        _start(resolve(given))
+
+
+def _start(config: Config) -> None:
     if state.config is not None:
         if state.config != config:
             raise DistifyError(
@@ -67,6 +73,7 @@ def init(
                 "set of options: keep one call, or make them equal."
             )
         return
+    timeout()
     launcher = _launcher()
     place = choose_device(launcher)
     try:
@@ -98,7 +105,8 @@ def choose_device(launcher: Launcher) -> torch.device:
     if launcher.world_size > 1 and needed > there:
         raise LaunchError(
             f"{needed} processes were started on this machine, which has {there} GPU{'s' if there > 1 else ''}. Start "
-            f"with `torchrun --nproc-per-node {there} …`, or on the CPU with CUDA_VISIBLE_DEVICES='' set."
+            f"with `torchrun --nproc-per-node {there} …`, or on the CPU with CUDA_VISIBLE_DEVICES='' set.",
+            everywhere=launcher.local_size is not None or local < there,
         )
     if launcher.world_size == 1:
         return torch.device("cuda", torch.cuda.current_device())
@@ -114,7 +122,16 @@ def _join(launcher: Launcher, place: torch.device) -> None:
     kind = "gloo" if place.type == "cpu" else "cpu:gloo,cuda:nccl"  # CPU tensors are reduced on a GPU machine too
     if not dist.is_initialized():
         options: dict[str, Any] = {} if place.type == "cpu" else {"device_id": place}
-        dist.init_process_group(kind, timeout=limit, **options)
+        try:
+            dist.init_process_group(kind, timeout=limit, **options)
+        except (OSError, RuntimeError, ValueError) as error:
+            address = f"MASTER_ADDR={os.environ.get('MASTER_ADDR')}, MASTER_PORT={os.environ.get('MASTER_PORT')}"
+            raise LaunchError(
+                f"rank {launcher.rank} of {launcher.world_size} can't join the others at {address}: "
+                f"{str(error).strip().splitlines()[0]} Check that rank 0 runs on that machine, that the port is free "
+                "there, and that all processes were started; `torchrun` does so by itself.",
+                everywhere=False,
+            ) from error
         state.owns_group = True
     if (dist.get_rank(), dist.get_world_size()) != (launcher.rank, launcher.world_size):
         raise LaunchError(
@@ -136,7 +153,7 @@ def timeout() -> timedelta:
     except ValueError:
         seconds = 0.0
     if not 0 < seconds < 1e8:
-        raise ConfigError(f"DISTIFY_TIMEOUT={text!r} is not a positive number of seconds")
+        raise ConfigError(f"DISTIFY_TIMEOUT={text!r} is not a positive number of seconds, such as 1800")
     return timedelta(seconds=seconds)
 
 
@@ -150,6 +167,8 @@ def _build(config: Config, launcher: Launcher, place: torch.device) -> None:
         faults.install()
         share_streams()
         entropy.install()
+    elif unwritable():
+        raise ConfigError(unwritable())
     state.streams = Streams(state.rank, state.world_size, place)
     state.batches = Batches(state.rank, state.world_size)
     state.precision = Precision(config, place)
@@ -160,12 +179,18 @@ def _build(config: Config, launcher: Launcher, place: torch.device) -> None:
 
 
 def share_streams() -> None:
-    """Set torch's, Python's and NumPy's streams to those of rank 0: a script that never seeds draws alike too."""
+    """Set torch's, Python's and NumPy's streams to those of rank 0: a script that never seeds draws alike too.
+
+    Raises:
+        ConfigError: rank 0 can't write the trace that was asked for, which all ranks must know.
+    """
     if state.device is not None and state.device.type == "cuda":
         torch.cuda.init()  # type: ignore[no-untyped-call]
-    box = [streams.capture() if state.rank == 0 else None]
+    box: list[Any] = [streams.capture(), unwritable()] if state.rank == 0 else [None, None]
     dist.broadcast_object_list(box, src=0, group=state.reduce_group)
-    if state.rank != 0 and box[0] is not None:
+    if box[1] is not None:
+        raise ConfigError(box[1])
+    if state.rank != 0:
         streams.restore(box[0])
 
 

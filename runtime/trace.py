@@ -50,6 +50,17 @@ class Trace:
             self.file.flush()
 
 
+def unwritable() -> str | None:
+    """Why this process can't write the file that was asked for; `None` if it can, or nobody asked."""
+    path = os.environ.get("DISTIFY_TRACE")
+    if not path:
+        return None
+    folder = os.path.dirname(os.path.abspath(path))
+    if not os.path.isdir(path) and os.access(path if os.path.exists(path) else folder, os.W_OK):
+        return None
+    return f"DISTIFY_TRACE={path}: no file can be written there, name one in a folder that exists"
+
+
 def trace() -> Trace | None:
     """The trace of this run, `None` if nobody asked for one."""
     path = os.environ.get("DISTIFY_TRACE")

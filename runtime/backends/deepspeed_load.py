@@ -15,7 +15,8 @@ import torch.distributed as dist
 from torch import nn
 from torch.optim import Optimizer
 
-from ..state import DistifyError, state
+from ..config import ConfigError
+from ..state import state
 
 VERSION = (0, 19, 8)
 
@@ -24,12 +25,12 @@ def load() -> Any:
     """The module `deepspeed`, for the device of this run.
 
     Raises:
-        DistifyError: it is not installed, too old, or can't do what the run asks for.
+        ConfigError: it is not installed, too old, or can't do what the run asks for.
     """
     assert state.device is not None
     assert state.precision is not None
     if state.precision.name == "fp16" and state.device.type == "cpu":
-        raise DistifyError(
+        raise ConfigError(
             "backend='deepspeed' with precision='fp16' needs a GPU: DeepSpeed has no fp16 on the CPU. Use "
             "precision='bf16' or 'fp32', or backend='ddp'."
         )
@@ -37,14 +38,14 @@ def load() -> Any:
     with quiet():
         try:
             import deepspeed
-        except ImportError as error:
-            raise DistifyError(
+        except Exception as error:  # its import compiles, probes and reads the environment
+            raise ConfigError(
                 "backend='deepspeed' needs the package deepspeed, which can't be imported "
                 f"({error}). Install it with `pip install 'torch-distify[deepspeed]'`, or use backend='fsdp'."
             ) from error
     found = tuple(int(part) for part in deepspeed.__version__.split("+")[0].split(".")[:3] if part.isdigit())
     if found < VERSION:
-        raise DistifyError(
+        raise ConfigError(
             f"backend='deepspeed' needs DeepSpeed {'.'.join(map(str, VERSION))} or newer, found "
             f"{deepspeed.__version__}: older ones reduce gradients when they think that a window is complete. "
             "Upgrade it with `pip install -U deepspeed`."

@@ -62,7 +62,7 @@ def test_unknown_values_name_the_nearest(
         ('[tool.distify]\nbackand = "ddp"\n', r"unknown key 'backand', did you mean 'backend'\?"),
         ('[tool.distify]\nbatchnorm = "exakt"\n', r"\[tool\.distify\] batchnorm: unknown value 'exakt', did you mean"),
         ("[tool]\ndistify = 3\n", r"must be a table"),
-        ("[tool.distify\n", r"pyproject\.toml: "),
+        ("[tool.distify\n", r"pyproject\.toml can't be read: .*line 1"),
     ],
 )
 def test_pyproject_errors_name_the_file(text: str, message: str, tmp_path: Path) -> None:
@@ -75,6 +75,21 @@ def test_switches_are_known(tmp_path: Path) -> None:
     resolve(
         {}, {"DISTIFY_TRACE": "x", "DISTIFY_ALL_RANKS": "1", "DISTIFY_TIMEOUT": "5", "DISTIFY_DEBUG": "1"}, tmp_path
     )
+
+
+@pytest.mark.parametrize("backend", ["ddp", "fsdp"])
+def test_a_stage_of_deepspeed_beside_another_backend(backend: str, tmp_path: Path) -> None:
+    code, environment = {"backend": backend, "zero_stage": 1}, {"DISTIFY_ZERO_STAGE": "1"}
+    with pytest.raises(ConfigError, match=rf"zero_stage=…\): 1 is a stage of .* '{backend}', .*set backend to 'deepsp"):
+        resolve(code, {}, tmp_path)
+    with pytest.raises(ConfigError, match=r"DISTIFY_ZERO_STAGE: 1 is a stage"):
+        resolve({"backend": backend}, environment, tmp_path)
+    assert resolve({"backend": "deepspeed", "zero_stage": 0}, environment, tmp_path).zero_stage == 0
+    table(tmp_path, f'[tool.distify]\nbackend = "{backend}"\nzero_stage = 1\n')
+    with pytest.raises(ConfigError, match=r"\[tool\.distify\] zero_stage: 1 is a stage"):
+        resolve({}, {}, tmp_path)
+    table(tmp_path, '[tool.distify]\nbackend = "deepspeed"\nzero_stage = 1\n')
+    assert resolve({"backend": backend}, {}, tmp_path).backend == backend
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 11), reason="tomllib is in the standard library")
