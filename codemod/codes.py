@@ -233,6 +233,15 @@ _ENTRIES = (
         "left at the end makes no step",
         "tell it: runtime.accumulate(last=…), or choose sizes that make whole windows",
     ),
+    Code(
+        "DST215",
+        "error",
+        "sum over the batch in a loss that is not linear in it, under --accumulate",
+        "sums of micro-batches add up over a window, so this would weigh as many times too much as the window holds "
+        "batches, or be another number",
+        "divide it by the number of rows in one expression (`loss = total / len(x)`), take a mean, or leave out "
+        "--accumulate",
+    ),
     # 3xx: model
     Code(
         "DST301",

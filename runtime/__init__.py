@@ -8,6 +8,7 @@ launcher.agree_on_hashes()  # may replace the process: before anything else happ
 output.install()
 
 from .accumulate import accumulate  # noqa: E402
+from .averaged import averaged  # noqa: E402
 from .checkpoint import load, load_state_dict, save, state_dict  # noqa: E402
 from .clone import clone  # noqa: E402
 from .extremes import max, min  # noqa: E402
@@ -27,6 +28,7 @@ __all__ = [
     "accumulate",
     "any",
     "autocast",
+    "averaged",
     "backward",
     "barrier",
     "clip_grad_norm_",

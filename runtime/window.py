@@ -28,6 +28,7 @@ class Window:
         ran, stepped: what the block that runs has done.
         overdue: the block that should have ended it was left without a backward, so it goes on.
         sums, means: whether such reductions took part in its gradients.
+        quotients: sums took part that are divided by a count (`averaged`), and weigh as that does.
         divisors: for every `mean(by=)` in program order: reference and total so far, 0-dim.
         weighed: those that took part in its gradients.
         corrected: factor that its gradients hold already, see `correction`.
@@ -44,6 +45,7 @@ class Window:
     overdue: bool = False
     sums: bool = False
     means: bool = False
+    quotients: bool = False
     divisors: dict[int, tuple[Tensor, Tensor]] = field(default_factory=dict)
     weighed: set[int] = field(default_factory=set)
     corrected: float = 1.0
@@ -142,7 +144,7 @@ class Window:
             used = [self.divisors[slot] for slot in sorted(self.weighed)]
             pairs = torch.stack([torch.stack([r.double(), t.double()]) for r, t in used]).tolist()
             factors += [self.size * reference / total if total else 1.0 for reference, total in pairs]
-        if self.sums:
+        if self.sums and not self.quotients:
             factors.append(1.0)
         if not factors:
             factors.append(self.size / held)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ..findings import finding
 from ..fstrings import fstring_spans
-from . import by_hand, expressions, models
+from . import bends, by_hand, expressions, models
 from .entry import Entry
 from .interpreter import Interpreter
 from .model import Facts, Forward, LoaderFact, ModelFact, OptimizerFact, SchedulerFact, Split
@@ -185,7 +185,8 @@ def _fill(facts: Facts, ip: Interpreter) -> None:
     facts.forwards = sorted(
         (Forward(f.call, f.model, f.method, f.call in training) for f in forwards), key=lambda f: position(f.call)
     )
-    facts.steps = find_steps(made, facts.forwards, facts.parents, facts.tree)
+    steps = find_steps(made, facts.forwards, facts.parents, facts.tree)
+    facts.steps = [replace(step, bends=bends.of_step(ip, step)) for step in steps]
     _report_whole_steps(facts, ip)
     per_step = {call for step in facts.steps if step.loop is not None for call in step.scheduler_steps}
     facts.schedulers = [_scheduler(call, ip, per_step, facts) for call in sorted(made.schedulers, key=position)]

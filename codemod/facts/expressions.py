@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import attributes, calls, collating, loops, operators, sinks, subscripts
+from . import attributes, bends, calls, collating, loops, operators, sinks, subscripts
 from .local import deep_sources, has_sample, is_leaf
 from .values import (
     COUNTED,
@@ -36,7 +36,7 @@ def evaluate(ip: Interpreter, node: ast.expr, frame: Frame) -> Value:
     """Value of an expression, recorded; places already known to need an edit count as edited."""
     handler = _HANDLERS.get(type(node))
     value = handler(ip, node, frame) if handler else _children(ip, node, frame)
-    value = _as_edited(ip, node, value)
+    value = bends.followed(ip, node, _as_edited(ip, node, value), frame)
     ip.sites.record(node, value)
     ip.current[node] = value
     return value

@@ -86,6 +86,23 @@ class Split:
 
 
 @dataclass(frozen=True)
+class Bend:
+    """Where a loss stops being a sum of means and sums over the batch, which is what a window can add up.
+
+    Attributes:
+        node: the expression.
+        ratio: it is a sum over the batch divided by a count of the batch: `runtime.averaged(node, by=divisor)`.
+        divisor: the expression that divides, `None` where that is the number of the batch's rows.
+        sums: a sum over the batch goes in, which would be as many times too large as the window holds micro-batches.
+    """
+
+    node: ast.expr
+    ratio: bool = False
+    divisor: ast.expr | None = None
+    sums: bool = False
+
+
+@dataclass(frozen=True)
 class Full:
     """Parameters of a prepared model read outside its forward in a value that counts: `runtime.full(node)`."""
 
@@ -182,6 +199,7 @@ class Step:
     optimizer_steps: tuple[ast.Call, ...]
     zero_grads: tuple[ast.Call, ...]
     scheduler_steps: tuple[ast.Call, ...]
+    bends: tuple[Bend, ...] = ()
 
 
 @dataclass

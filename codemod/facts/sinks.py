@@ -215,7 +215,12 @@ def reduce_here(
     ip.sites.keep(ip.sites.reductions, node, Reduction(node, kind, by, of, converted))
     if converted:
         return tensor(Batch(Dep.PENDING, kind=kind, by=by), value)
-    return Value(batch=REDUCED, params=value.params)
+    return Value(batch=REDUCED, params=value.params, terms=terms(kind))
+
+
+def terms(kind: str) -> frozenset[str]:
+    """What a value is linear in after a reduction: a maximum or a mean is averaged over a window, a sum is not."""
+    return frozenset({"sum" if kind == "sum" else "mean"})
 
 
 def arrive(ip: Interpreter, node: ast.expr, value: Value, frame: Frame) -> Value:
@@ -225,4 +230,4 @@ def arrive(ip: Interpreter, node: ast.expr, value: Value, frame: Frame) -> Value
     statement, target = value.arrival
     item = Arrival(statement, target, value.batch.kind, value.batch.by, of_text(ip, statement, value, frame))
     ip.sites.keep(ip.sites.arrivals, (statement, target), item)
-    return Value(batch=REDUCED, params=value.params)
+    return Value(batch=REDUCED, params=value.params, terms=terms(value.batch.kind))

@@ -26,6 +26,7 @@ class Sites:
         feeds: loader calls and batches that reach a prepared model.
         owned: heap cells of models whose parameters an optimizer owns.
         quiet: a collate function is interpreted.
+        ratios: where sums over the batch stop being linear: the divisors of quotients, else `None`.
         used: keys of the places that the running pass met or made use of.
     """
 
@@ -37,6 +38,7 @@ class Sites:
     draws: dict[ast.AST, Draw] = field(default_factory=dict)
     splits: dict[ast.AST, Split] = field(default_factory=dict)
     fulls: dict[ast.AST, Full] = field(default_factory=dict)
+    ratios: dict[ast.AST, ast.expr | None] = field(default_factory=dict)
     findings: dict[tuple[str, ast.AST], Finding] = field(default_factory=dict)
     feeds: set[ast.AST] = field(default_factory=set)
     sharded: set[ast.AST] = field(default_factory=set)
@@ -50,6 +52,7 @@ class Sites:
         self.changed = False
         self.values.clear()
         self.findings.clear()
+        self.ratios.clear()
         self.used.clear()
 
     def prune(self) -> None:

@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import attributes, expressions, loops, memory, operators, sinks
+from . import attributes, bends, expressions, loops, memory, operators, sinks
 from .values import EMPTY, EXACT_ROWS, GLOBAL, HOST, REDUCED, SAMPLE, Batch, Dep, Role, Value, tensor
 
 if TYPE_CHECKING:
@@ -172,10 +172,12 @@ def augment(ip: Interpreter, node: ast.AugAssign, frame: Frame) -> None:
         return
     if new.dep is Dep.ROWS and (not frame.forward or old.dep is Dep.ROWS):
         sinks.count(ip, node.value, frame)
-        new = tensor(REDUCED)
+        new = replace(tensor(REDUCED), terms=sinks.terms("sum"))
     if new.is_sample and old.dep in (Dep.GLOBAL, Dep.BOTTOM) and _accumulates(ip, node, frame):
         ip.sites.report("DST117", node)
     value = operators.combine(ip, node.op, (load, old), (node.value, new), node.value, frame)
+    if not frame.forward:
+        value = bends.combined(ip, node.op, node.value, (load, old), (node.value, new), value, in_place=True)
     store(ip, node.target, value, node, frame)
 
 

@@ -76,6 +76,8 @@ class Value:
         distribution: a `torch.distributions` object with a distribution per sample.
         rows: a list with one entry for each sample of the batch that is collated.
         stream: a generator of the program, whose elements are made one after another.
+        terms: kinds of the reductions over the batch ("sum", "mean") that it is linear in.
+        bends: expressions in which reductions over the batch went into it in a way that is not linear.
         built: expressions at which a SAMPLE has to be made whole, or a ROWS counted, if not where it is used.
     """
 
@@ -107,6 +109,8 @@ class Value:
     rows: bool = False
     stream: bool = False
     built: frozenset[ast.expr] = frozenset()
+    terms: frozenset[str] = frozenset()
+    bends: frozenset[ast.expr] = frozenset()
 
     @property
     def dep(self) -> Dep:
@@ -195,6 +199,8 @@ def join(a: Value, b: Value) -> Value:
         rows=a.rows or b.rows,
         stream=a.stream or b.stream,
         built=a.built | b.built,
+        terms=a.terms | b.terms,
+        bends=a.bends | b.bends,
     )
 
 

@@ -6,49 +6,32 @@ import ast
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from ..edits import Ref, Span, Wrap
 from ..findings import Finding, finding
-from ._source import FUNCTIONS, ancestors, contains, function_of, position
+from ._source import contains, function_of, position
 
 if TYPE_CHECKING:
     from ..facts.model import Facts, Step
+    from . import Outcome
 
-LINEAR_CALLS = {"mean", "sum", "backward", "item", "detach", "float", "to", "view", "squeeze"}
 
+def inexact(facts: Facts, step: Step) -> Iterator[Outcome]:
+    """Quotients of sums are told to the window; what else is no sum of means and sums is reported.
 
-def inexact(facts: Facts, step: Step) -> Iterator[Finding]:
-    """A warning for each reduced value of a step that is divided by, raised, or passed through a function.
-
-    Micro-batches add up to a larger batch in means and sums only: the root of a mean of means is another number
+    Micro-batches add up to a larger batch in those only: the root of a mean of means is another number
     (huggingface/transformers#34191).
     """
-    home = step.loop or step.body[0] if step.body else None
-    if home is None:
-        return
-    done: set[int] = set()
-    for item in facts.reductions:
-        statement = facts.statement(item.node)
-        if contains(home, [item.node]) and id(statement) not in done and nonlinear(facts, item.node):
-            done.add(id(statement))
-            yield finding("DST212", item.node)
-
-
-def nonlinear(facts: Facts, node: ast.AST) -> bool:
-    """Whether a value is used in its own statement in a way that doesn't keep sums."""
-    below: ast.AST = node
-    found = False
-    for item in ancestors(facts, node):
-        if isinstance(item, (ast.stmt, *FUNCTIONS)):
-            return found
-        if isinstance(item, ast.Attribute) and item.attr == "item":
-            return False
-        if isinstance(item, ast.BinOp):
-            divides = isinstance(item.op, (ast.Div, ast.FloorDiv)) and item.right is below
-            found = found or divides or isinstance(item.op, (ast.Pow, ast.Mod))
-        elif isinstance(item, ast.Call):
-            name = item.func.attr if isinstance(item.func, ast.Attribute) else getattr(item.func, "id", "")
-            found = found or name not in LINEAR_CALLS
-        below = item
-    return found
+    done: set[tuple[str, int]] = set()
+    for bend in step.bends:
+        if bend.ratio:
+            divisor = {} if bend.divisor is None else {"by": Ref.to(bend.divisor)}
+            params = {"runtime": facts.runtime_name, "name": "averaged", "options": divisor}
+            yield Wrap(Span.of(bend.node), "wrap", params, kind="accumulate")
+        else:
+            found = finding("DST215" if bend.sums else "DST212", bend.node)
+            if (found.code, id(facts.statement(bend.node))) not in done:
+                yield found
+            done.add((found.code, id(facts.statement(bend.node))))
 
 
 def outliving(facts: Facts, moved: Iterable[ast.stmt]) -> Iterator[Finding]:

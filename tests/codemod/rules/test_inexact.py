@@ -37,7 +37,6 @@ def codes(
     [
         "((model(x) - y) ** 2).mean().sqrt()",
         "torch.sqrt(((model(x) - y) ** 2).mean())",
-        "((model(x) - y) ** 2).sum() / (y > 0).sum()",
         "((model(x) - y) ** 2).mean() ** 0.5",
     ],
 )
@@ -56,6 +55,83 @@ def test_nonlinear_losses_are_reported(loss: str) -> None:
 )
 def test_sums_of_means_are_not(loss: str) -> None:
     assert codes(loss) == set()
+
+
+def rewritten(body: str, accumulate: int = 4) -> tuple[str, set[str]]:
+    """A script whose loop has these lines for its loss, converted, and the codes of what was found."""
+    lines = body.strip("\n").replace("\n", "\n    ")
+    source = SCRIPT.replace("loss = {loss}", lines).replace("{clip}", "pass").replace("{shown}", "")
+    result = rewrite_source(source.encode(), "train.py", Options(accumulate=accumulate))
+    again = rewrite_source(result.data, "train.py", Options(accumulate=accumulate))
+    assert again.data == result.data
+    return result.data.decode(), {item.code for item in result.findings} & {"DST212", "DST215"}
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (
+            "loss = ((model(x) - y) ** 2).sum() / len(x)",
+            "loss = runtime.averaged(runtime.sum(((model(x) - y) ** 2).sum()) / runtime.sum(len(x)))",
+        ),
+        (
+            "n = x.size(0)\ntotal = (model(x) - y).abs().sum()\nloss = total / n",
+            "runtime.averaged(total / runtime.sum(n))",
+        ),
+        ("total = (model(x) - y).abs().sum()\nloss = total / 4", "loss = runtime.averaged(total / 4, by=4)"),
+        (
+            "m = (y > 0).sum()\nloss = (model(x) - y).abs().sum() / m",
+            "loss = runtime.averaged(runtime.sum((model(x) - y).abs().sum()) / m, by=m)",
+        ),
+        (
+            "loss = (model(x) - y).abs().sum() / (y > 0).sum().clamp(min=1)",
+            "/ runtime.sum((y > 0).sum()).clamp(min=1), by=runtime.sum((y > 0).sum()).clamp(min=1))",
+        ),
+        (
+            "total = (model(x) - y).abs().sum()\nloss = torch.div(total, len(x))",
+            "loss = runtime.averaged(torch.div(total, runtime.sum(len(x))))",
+        ),
+    ],
+)
+def test_sums_divided_by_a_count_of_the_batch_weigh_as_means(body: str, expected: str) -> None:
+    text, found = rewritten(body)
+    assert expected in text
+    assert not found
+    assert "averaged" not in rewritten(body, accumulate=1)[0]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "loss = ((model(x) - y) ** 2).sum()",
+        "loss = ((model(x) - y) ** 2).sum() / 100",
+        "loss = ((model(x) - y) ** 2).sum() + 3 * (model(x) - y).abs().mean()",
+        "loss = sum([((model(x) - y) ** 2).mean(), (model(x) - y).abs().sum()])",
+        "loss = ((model(x) - y) ** 2).mean()\nshare = loss.item() / len(x)",
+        "loss = ((model(x) - y) ** 2).mean()\nrmse = loss.detach().sqrt()",
+        "hits = ((model(x) > 0) == (y > 0)).sum() / len(x)\nloss = ((model(x) - y) ** 2).mean()",
+    ],
+)
+def test_linear_losses_and_metrics_are_left_as_they_are(body: str) -> None:
+    text, found = rewritten(body)
+    assert "averaged" not in text
+    assert not found
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        ("loss = ((model(x) - y) ** 2).sum().sqrt()", "DST215"),
+        ("loss = ((model(x) - y) ** 2).sum()\nloss /= len(x)", "DST215"),
+        ("loss = ((model(x) - y) ** 2).sum() * (1 / len(x))", "DST215"),
+        ("mse = ((model(x) - y) ** 2).mean()\nloss = torch.sqrt(mse)", "DST212"),
+        ("mse = ((model(x) - y) ** 2).mean()\nl1 = (model(x) - y).abs().mean()\nloss = mse * l1", "DST212"),
+        ("l = ((model(x) - y) ** 2).mean(1)\nloss = l.topk(2)[0].mean()", "DST212"),
+    ],
+)
+def test_losses_that_a_window_cannot_add_up(body: str, code: str) -> None:
+    assert rewritten(body)[1] == {code}
+    assert not rewritten(body, accumulate=1)[1]
 
 
 def test_a_name_of_the_end_of_the_window_used_for_every_batch() -> None:
