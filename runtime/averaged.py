@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .collectives import nothing
 from .state import require
 
 
@@ -51,8 +52,11 @@ class _Scaled(torch.autograd.Function):
         return x.clone()  # not a view: users change losses in place
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, None, None]:
         if ctx.used is not None:
             ctx.used()
             ctx.used = None
-        return (grad * ctx.factor).to(grad.dtype), None, None
+        factor = ctx.factor.item() if isinstance(ctx.factor, Tensor) and ctx.factor.is_cpu else ctx.factor
+        # Where nothing was counted the quotient is 0/0: its gradient is cut off, as that of an empty slice is.
+        empty = not isinstance(factor, Tensor) and factor == 0.0
+        return nothing(grad) if empty else (grad * factor).to(grad.dtype), None, None

@@ -222,8 +222,22 @@ def _bend(ip: Interpreter, node: ast.expr) -> Bend:
     if held.batch.exact:
         return Bend(node, ratio=True)
     if divisor is not None and _is_repeatable(divisor):
-        return Bend(node, ratio=True, divisor=divisor)
+        return Bend(node, ratio=True, divisor=_unguarded(ip, divisor))
     return Bend(node, sums=node in ip.sites.ratios)
+
+
+def _unguarded(ip: Interpreter, node: ast.expr) -> ast.expr:
+    """A count without what keeps it from being zero, which would count as well when windows are added up."""
+    if isinstance(node, ast.Call):
+        parts = [node.func.value] if isinstance(node.func, ast.Attribute) else []
+        name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        parts += node.args
+        guards = name in GUARDS
+    else:
+        parts = [node.left, node.right] if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add) else []
+        guards = bool(parts)
+    counts = [part for part in parts if terms_of(ip.sites.values.get(part, EMPTY)) == {SUM}]
+    return _unguarded(ip, counts[0]) if guards and len(counts) == 1 else node
 
 
 def _is_repeatable(node: ast.expr) -> bool:

@@ -85,7 +85,7 @@ def rewritten(body: str, accumulate: int = 4) -> tuple[str, set[str]]:
         ),
         (
             "loss = (model(x) - y).abs().sum() / (y > 0).sum().clamp(min=1)",
-            "/ runtime.sum((y > 0).sum()).clamp(min=1), by=runtime.sum((y > 0).sum()).clamp(min=1))",
+            "/ runtime.sum((y > 0).sum()).clamp(min=1), by=runtime.sum((y > 0).sum()))",
         ),
         (
             "total = (model(x) - y).abs().sum()\nloss = torch.div(total, len(x))",
