@@ -112,10 +112,8 @@ class _Attach(torch.autograd.Function):
         if ctx.used is not None:
             ctx.used()
             ctx.used = None
-        if isinstance(factor, Tensor) and factor.is_cpu:
+        if isinstance(factor, Tensor):  # waits for a GPU: only a 0 that is known keeps 0/0 of an empty slice out
             factor = factor.item()
-        if isinstance(factor, Tensor):
-            return (grad * (state.world_size * factor)).to(grad.dtype), None, None, None, None
         return nothing(grad) if factor == 0.0 else grad * (state.world_size * factor), None, None, None, None
 
 

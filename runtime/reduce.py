@@ -33,8 +33,8 @@ def mean(x: Any, by: Any = None, of: Any = None) -> Any:
     Args:
         x: the mean over this rank's slice: a number, or a float tensor (0-dim, or elementwise over equal shapes).
         by: what the local mean divided by, if not this rank's rows: a number or 0-dim tensor, such as the count of
-            targets that are not ignored, or the sum of their class weights. It may be 0 on some ranks (where `x` is
-            computed by a division of your own on a GPU, clamp that division).
+            targets that are not ignored, or the sum of their class weights. It may be 0 on some ranks, which don't
+            count then, NaN or not; where it is 0 on all, the result is what the ranks' own `x` are, as NaN of 0/0.
         of: a tensor of the batch that `x` comes from, where more than one is in use.
 
     Returns:
@@ -175,12 +175,17 @@ def _mean_by(x: Tensor, by: Any, batch: Batch) -> Tensor:
     divisor = divisor.to(x.device, local.dtype).reshape(())
     if batch.filler:
         divisor = torch.zeros_like(divisor)
-    part = torch.where(divisor != 0, local * divisor, torch.zeros_like(local))  # 0/0 of an empty slice is no NaN
-    flat = torch.cat([part.reshape(-1), divisor.reshape(1), flag(x, x.detach().to(dtype))])
+    zeros, empty = torch.zeros_like(local), divisor == 0
+    part = torch.where(empty, zeros, local * divisor)  # 0/0 of an empty slice is no NaN
+    bare = zeros if batch.filler else torch.where(empty, local, zeros)
+    flat = torch.cat([part.reshape(-1), bare.reshape(-1), divisor.reshape(1), flag(x, x.detach().to(dtype))])
     if state.world_size > 1:
         all_reduce(flat)
-    whole = flat[-2]
-    value = _as(flat[:-2] / whole, x.detach().to(dtype)).to(x.dtype)
+    whole, size = flat[-2], local.numel()
+    real = len([rows for rows in batch.counts if rows > 0])
+    # Where nothing counts on any rank, the original's own formula met an empty batch, as each rank's did.
+    found = torch.where(whole == 0, flat[size : 2 * size] / real, flat[:size] / whole)
+    value = _as(found, x.detach().to(dtype)).to(x.dtype)
     if not wants_gradient(x):
         return value
     operand = leaf_if(x, flat[-1] if not x.requires_grad else 1.0)
@@ -189,6 +194,7 @@ def _mean_by(x: Tensor, by: Any, batch: Batch) -> Tensor:
     assert state.windows is not None
     window = state.windows.active()
     if window is None:
-        return attach(operand, value, divisor / whole)
+        alone = torch.full_like(whole, 0.0 if batch.filler else 1.0 / real)
+        return attach(operand, value, torch.where(whole == 0, alone, divisor / whole))
     reference, used = window.reference(whole)
     return attach(operand, value, divisor / reference, used)
