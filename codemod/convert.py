@@ -95,7 +95,9 @@ def convert(request: Request) -> int:
             complain(str(error))
             return FAILED
     scripts = [item.target for item, result in differ if result.entry and item.target != STDIN]
-    wording = Wording(request.quiet, request.verbose, "converted" if request.writes else "would be converted")
+    # A single file named is asked about; a hook names a thousand, of which most train nothing.
+    named = request.verbose or (len(items) == 1 and not items[0].root)
+    wording = Wording(request.quiet, named, "converted" if request.writes else "would be converted")
     say(report([result for _, result in done], wording, goes, scripts if goes and request.writes else []))
     if not items and not request.quiet:
         complain("no Python files found")

@@ -63,6 +63,8 @@ class Options:
             value = getattr(self, name)
             if value is not None:
                 object.__setattr__(self, name, parse(name, value, flag(name)))
+        if self.zero_stage is not None and self.backend not in (None, "deepspeed"):
+            raise OptionError(f"{flag('zero_stage')} goes with --backend deepspeed, not with {self.backend}")
 
     def effective(self, name: str) -> str | int:
         """The value that holds at rewrite time: given, else configured, else the default."""

@@ -164,8 +164,12 @@ def test_check_writes_nothing_and_exits_with_one(train):
 def test_a_file_without_training_is_left_alone(tmp_path):
     (tmp_path / "plain.py").write_text(PLAIN)
     result = run("plain.py")
-    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
-    assert run("plain.py", "--verbose").stderr == "plain.py: left alone, it trains no model\n"
+    said = "plain.py: left alone, it trains no model\n"
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", said)
+    assert run("plain.py", "--quiet").stderr == ""
+    (tmp_path / "other.py").write_text(PLAIN)
+    assert run("plain.py", "other.py").stderr == ""  # a hook names many
+    assert run("plain.py", "other.py", "--verbose").stderr == said + said.replace("plain", "other")
     assert (tmp_path / "plain.py").read_text() == PLAIN
 
 

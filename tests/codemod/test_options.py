@@ -10,10 +10,10 @@ from distify.codemod.options import CHOICES, DEFAULTS, INTEGERS, SWITCHES, Optio
 
 
 def test_given_holds_what_was_given_in_order():
-    options = Options(accumulate="4", backend="fsdp", zero_stage=0, configured={"precision": "bf16"})
-    assert list(options.given().items()) == [("backend", "fsdp"), ("accumulate", 4), ("zero_stage", 0)]
+    options = Options(accumulate="4", backend="deepspeed", zero_stage=0, configured={"precision": "bf16"})
+    assert list(options.given().items()) == [("backend", "deepspeed"), ("accumulate", 4), ("zero_stage", 0)]
     assert options.effective("precision") == "bf16"
-    assert options.effective("backend") == "fsdp"
+    assert options.effective("backend") == "deepspeed"
     assert options.effective("batch") == "global"
 
 
@@ -102,3 +102,9 @@ def test_the_runtime_has_the_same_options():
     assert config.INTEGERS == INTEGERS
     assert dataclasses.asdict(config.Config()) == DEFAULTS
     assert config.SWITCHES == SWITCHES
+
+
+@pytest.mark.parametrize("backend", ["ddp", "fsdp"])
+def test_a_zero_stage_without_deepspeed(backend: str) -> None:
+    with pytest.raises(OptionError, match=f"--zero-stage goes with --backend deepspeed, not with {backend}"):
+        Options(backend=backend, zero_stage=2)
