@@ -74,14 +74,16 @@ class Batches:
         self.clock += 1
         for other in self.sources:
             other.loose = False
-        held = max(rows[self.rank], 1) if local is None else local
-        made = Batch(tuple(rows), self.rank, held, source, self.clock, source.made, last)
+        here = max(rows[self.rank], 1) if local is None else local
+        made = Batch(tuple(rows), self.rank, here, source, self.clock, source.made, last)
         if source.latest is not None:
             source.previous = source.latest.serial
         source.before = source.latest
         source.latest = made
         source.made += 1
-        for tensor in leaves(batch):
+        held = list(leaves(batch))
+        made.shapes = frozenset(tuple(tensor.shape) for tensor in held if tensor.is_floating_point())
+        for tensor in held:
             self.tensors[tensor] = made
         return made
 

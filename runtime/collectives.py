@@ -154,7 +154,13 @@ def leaf_if(x: Tensor, others: Tensor | float) -> Tensor | None:
     """
     if x.requires_grad:
         return x
-    return x.detach().requires_grad_() if float(others) > 0 else None
+    return own(x.detach().requires_grad_()) if float(others) > 0 else None
+
+
+def own(leaf: Tensor) -> Tensor:
+    """Mark a leaf that the runtime made: it is none of the script's."""
+    leaf._distify_own = True  # type: ignore[attr-defined]
+    return leaf
 
 
 def same_shape(caller: str, x: Tensor) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from .leaves import settled
 from .state import DistifyError, require
 from .trace import trace
 
@@ -22,7 +23,8 @@ def backward(
     """Accumulate the gradients of a global loss, in place of `loss.backward(…)`.
 
     When it returns, `.grad` of the parameters of prepared modules is the gradient of the original's whole batch, times
-    the loss scale under fp16; inside `accumulate`, this holds at `window.ends` (deepspeed: in `clip` and `step`).
+    the loss scale under fp16; inside `accumulate`, this holds at `window.ends` (deepspeed: in `clip` and `step`). Other
+    leaf tensors, such as images that require gradients, get the gradient of the global loss, never scaled.
 
     Args:
         loss: one element, reduced over the batch by `runtime.mean`, `runtime.sum` or the like.
@@ -53,7 +55,9 @@ def backward(
         run.precision.scaler.before_backward(run.backend)
         factor *= run.precision.scaler.applied
         loss = loss.float() if loss.dtype in (torch.float16, torch.bfloat16) else loss
-    run.backend.backward(loss if factor == 1.0 else loss * factor, sync=sync, **options)
+    scale = 1.0 if run.precision.scaler is None else run.precision.scaler.applied
+    with settled(run, loss, scale, inputs, create_graph):
+        run.backend.backward(loss if factor == 1.0 else loss * factor, sync=sync, **options)
     if window is not None:
         window.ran = True
         correction = window.correction() if sync else 1.0

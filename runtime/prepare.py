@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 from torch.optim import Optimizer
 
-from . import batchnorm
+from . import batchnorm, leaves
 from .backends.base import group_parameters
 from .optim import register_guard
 from .state import DistifyError, State, require
@@ -59,6 +59,7 @@ def prepare(*objects: nn.Module | Optimizer) -> None:
     run.backend.prepare(trained, optimizers)
     for module in trained:
         run.streams.attach(module)
+        leaves.watch(module)
     for optimizer in optimizers:
         register_guard(optimizer)
 

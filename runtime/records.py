@@ -70,6 +70,7 @@ class Batch:
         index: position in its source, from 0.
         last: whether it ends its pass; `None` where that isn't known (`split`).
         used: whether a reduction has asked for it.
+        shapes: of this rank's floating-point tensors.
     """
 
     counts: tuple[int, ...]
@@ -80,6 +81,7 @@ class Batch:
     index: int = 0
     last: bool | None = None
     used: bool = False
+    shapes: frozenset[tuple[int, ...]] = frozenset()
 
     @property
     def rows(self) -> int:

@@ -8,7 +8,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from ..collectives import all_reduce, average, exchange
+from ..collectives import all_reduce, average, exchange, own
 from ..state import state
 
 
@@ -23,20 +23,9 @@ def averages(params: Sequence[Tensor], grads: Sequence[Tensor | None]) -> list[T
         if grad is None:
             grad = torch.zeros_like(p) if present else None
         if grad is not None and graph and not grad.requires_grad:
-            grad = grad.detach().requires_grad_()
+            grad = own(grad.detach().requires_grad_())
         found.append(None if grad is None else average(grad))
     return found
-
-
-def replicated(x: Tensor) -> bool:
-    """Whether a tensor holds the same values on all ranks, told by its size and two sums over its elements."""
-    flat = x.detach().reshape(-1)
-    flat = (torch.view_as_real(flat).reshape(-1) if flat.is_complex() else flat).double()
-    weights = torch.arange(flat.numel(), device=x.device, dtype=torch.float64).add_(1.0).sqrt_()
-    marks = torch.stack([flat.new_tensor(float(flat.numel())), flat.sum(), (flat * weights).sum()])
-    low_high = torch.cat([marks, -marks])
-    all_reduce(low_high, torch.distributed.ReduceOp.MAX)
-    return bool((low_high[:3] == -low_high[3:]).all())
 
 
 def average_sparse(param: Tensor) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Any, Protocol
 
 import torch
@@ -56,6 +56,9 @@ class Backend(Protocol):
 
     def load_state_dict(self, obj: Any, state: dict[str, Any], **options: Any) -> Any:
         """Load what `state_dict` (here or in the original) returned; a collective."""
+
+    def held(self) -> Container[Tensor]:
+        """What a graph may hold as leaves for the parameters of prepared modules."""
 
     def cuts(self, item: Tensor | Optimizer) -> bool:
         """Whether a tensor, or what an optimizer holds, lies in parts on the ranks."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
-from types import CodeType
 from typing import Any
 
 import torch
@@ -14,12 +12,13 @@ from torch.optim import Optimizer
 
 from ..batchnorm import share_statistics
 from ..collectives import average, exchange
+from ..places import caller
 from ..state import DistifyError, state
-from .averages import average_sparse, averages, replicated
+from .averages import average_sparse, averages
 from .buckets import Bucket, Unit, sparse_parameters
 from .single import Single
+from .whole_leaves import whole_on_all
 
-PACKAGE = __name__.rsplit(".", 2)[0]
 BITS = 60  # units per whole number in the exchange of what a backward reached
 
 
@@ -91,7 +90,7 @@ class DDP(Single):
             self._run("local", loss, options)
             self._average_with_graph()
             return
-        place = (_caller(), *(unit.key for unit in self.units))
+        place = (caller(), *(unit.key for unit in self.units))
         program = self.programs.get(place)
         reached = [True] * len(self.units) if program is None else program.reached
         self.order = [b for unit, on in zip(self.units, reached, strict=True) if on for b in unit.buckets]
@@ -200,10 +199,14 @@ class DDP(Single):
         ours = [k for k, x in enumerate(inputs) if x in self.where]
         for k, grad in zip(ours, averages([inputs[k] for k in ours], [found[k] for k in ours]), strict=True):
             found[k] = grad
-        for k, (x, grad) in enumerate(zip(inputs, found, strict=True)):
-            if reduced and grad is not None and x not in self.where:
-                found[k] = average(grad) if replicated(x) else grad / state.world_size
+        others = [k for k, x in enumerate(inputs) if reduced and found[k] is not None and x not in self.where]
+        for k, whole in zip(others, whole_on_all([inputs[k] for k in others]), strict=True):
+            found[k] = average(found[k]) if whole else found[k] / state.world_size
         return tuple(found)
+
+    def held(self) -> Container[Tensor]:
+        """All parameters of prepared modules."""
+        return self.where
 
 
 def _trainable(param: Tensor) -> bool:
@@ -217,11 +220,3 @@ def _hook(param: Tensor, function: Callable[[Tensor], None]) -> None:
     param.requires_grad_(True)
     param.register_post_accumulate_grad_hook(function)  # type: ignore[no-untyped-call]
     param.requires_grad_(trains)
-
-
-def _caller() -> tuple[CodeType, int] | None:
-    """The place in the script that called into the runtime."""
-    frame = sys._getframe(1)
-    while frame is not None and frame.f_globals.get("__name__", "").startswith(PACKAGE):
-        frame = frame.f_back  # type: ignore[assignment]
-    return None if frame is None else (frame.f_code, frame.f_lineno)

@@ -4,7 +4,7 @@ parallelism, which the ddp backend does."""
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -191,6 +191,10 @@ class DeepSpeed(PartedGradients):
             states = {parameters[k]: found for k, found in state["state"].items()}
             return self.by_optimizer[obj].optimizer.load(states)
         return obj.load_state_dict(state, **options)
+
+    def held(self) -> Container[Tensor]:
+        """All parameters of the engines."""
+        return self.of
 
     def cuts(self, item: Tensor | Optimizer) -> bool:
         """Whether a parameter, or what an optimizer holds, lies in parts."""

@@ -6,7 +6,7 @@ Source: Zhao et al., "PyTorch FSDP: Experiences on Scaling Fully Sharded Data Pa
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -244,6 +244,10 @@ class FSDP(PartedGradients):
         if isinstance(obj, Optimizer):
             return load_optimizer(obj, state)
         return obj.load_state_dict(state, **options)
+
+    def held(self) -> Container[Tensor]:
+        """Parts, whole parameters that FSDP gathers, and those that stay whole."""
+        return {*self.shards, *map(self._leaf, self.shards), *self.replicas.known}
 
     def cuts(self, item: Tensor | Optimizer) -> bool:
         """Whether a tensor, or what an optimizer holds, lies in parts."""

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..collectives import accumulator, all_reduce
+from ..collectives import accumulator, all_reduce, own
 from ..state import state
 
 
@@ -47,7 +47,7 @@ def gathered(parameter: Tensor, value: Tensor, pending: Pending) -> Tensor:
     if not (parameter.requires_grad and torch.is_grad_enabled()):
         return value
     pending.order.setdefault(parameter, len(pending.order))
-    anchor = torch.empty(0, device=value.device, requires_grad=True)  # the parameter's own hooks stay out of it
+    anchor = own(torch.empty(0, device=value.device, requires_grad=True))  # the parameter's own hooks stay out of it
     receive = functools.partial(pending.add, parameter)
     return _Gathered.apply(anchor, value, receive)  # type: ignore[no-any-return, no-untyped-call]
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..collectives import all_reduce, average
 from ..state import state
-from .averages import replicated
+from .whole_leaves import whole_on_all
 
 
 def inner_grad(
@@ -27,12 +27,14 @@ def inner_grad(
     state.extra["reduced"] = False
     found: list[Tensor | None] = list(torch.autograd.grad(outputs, inputs, **options))
     reduced = state.extra.pop("reduced")
+    others = [k for k, x in enumerate(inputs) if reduced and found[k] is not None and not trained(x)]
+    whole = dict(zip(others, whole_on_all([inputs[k] for k in others]), strict=True))
     for k, (x, grad) in enumerate(zip(inputs, found, strict=True)):
         if trained(x):
             used = grad is not None
             if options.get("allow_unused"):
                 used = bool(all_reduce(torch.tensor(float(used), device=x.device)).item())
             found[k] = average(torch.zeros_like(x) if grad is None else grad) if used else None
-        elif reduced and grad is not None:
-            found[k] = average(grad) if replicated(x) else grad / state.world_size
+        elif grad is not None and k in whole:
+            found[k] = average(grad) if whole[k] else grad / state.world_size
     return found

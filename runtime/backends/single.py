@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -102,6 +102,10 @@ class Single:
     def load_state_dict(self, obj: Any, state: dict[str, Any], **options: Any) -> Any:
         """The object's own `load_state_dict`."""
         return obj.load_state_dict(state, **options)
+
+    def held(self) -> Container[Tensor]:
+        """The parameters of prepared modules."""
+        return {p for module in state.modules for p in module.parameters()}
 
     def cuts(self, item: Tensor | Optimizer) -> bool:
         """Nothing is cut."""
