@@ -56,7 +56,9 @@ def changed(facts: Facts, call: ast.Call, options: Options) -> Iterator[Outcome]
     """The arguments of an existing init call that differ from the options given."""
     present = {keyword.arg or "": keyword.value for keyword in call.keywords}
     new = {name: value for name, value in options.given().items() if not is_same(present.get(name), value)}
-    merged = {name: facts.text(value) for name, value in present.items()}
+    # A stage that the script had for deepspeed means nothing to the backend given now, which would refuse it.
+    gone = {"zero_stage"} & set(present) if new.get("backend", "deepspeed") != "deepspeed" else set()
+    merged = {name: facts.text(value) for name, value in present.items() if name not in gone}
     merged.update((name, json.dumps(value)) for name, value in new.items())
     ordered = {name: merged[name] for name in sorted(merged, key=rank)}
     if list(ordered) != list(merged) and set(new) - set(present) and call.lineno == call.end_lineno and not call.args:
@@ -66,6 +68,8 @@ def changed(facts: Facts, call: ast.Call, options: Options) -> Iterator[Outcome]
         }
         yield Replace(Span.of(call), "applied", arguments, kind="setup")
         return
+    for name in gone:
+        yield Argument(Span.of(call), name, None, kind="setup")
     for name, value in new.items():
         yield Argument(Span.of(call), name, json.dumps(value), kind="setup")
 
