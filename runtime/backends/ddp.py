@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from ..state import DistifyError, state
 from .averages import average_sparse, averages
 from .buckets import Bucket, Unit, sparse_parameters
 from .single import Single
+from .watch import hook
 from .whole_leaves import whole_on_all
 
 BITS = 60  # units per whole number in the exchange of what a backward reached
@@ -71,7 +72,7 @@ class DDP(Single):
             self.units.append(unit)
             for p in params:
                 self.where[p] = unit
-                _hook(p, self._ready)
+                hook(p, self._ready)
 
     def knows(self, param: Tensor) -> bool:
         """Whether the gradient of a parameter is reduced."""
@@ -212,11 +213,3 @@ class DDP(Single):
 def _trainable(param: Tensor) -> bool:
     """Whether it can have a gradient."""
     return param.is_floating_point() or param.is_complex()
-
-
-def _hook(param: Tensor, function: Callable[[Tensor], None]) -> None:
-    """Register the hook on a frozen parameter too: it may be thawed later."""
-    trains = param.requires_grad
-    param.requires_grad_(True)
-    param.register_post_accumulate_grad_hook(function)  # type: ignore[no-untyped-call]
-    param.requires_grad_(trains)

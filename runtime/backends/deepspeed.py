@@ -24,6 +24,7 @@ from .managed import clears_all, copies_whole, keeps_type, roots, stand_in
 from .meta import load_through_meta
 from .outputs import spare_void
 from .parts import Part, PartedGradients
+from .watch import Watch
 from .whole_state import gather_all, module_state
 from .zero import Zero
 from .zero3 import Zero3
@@ -52,6 +53,7 @@ class DeepSpeed(PartedGradients):
         self.by_optimizer: dict[Optimizer, Zero] = {}
         self.stepped: set[Zero] = set()  # engines whose gradients nobody has cleared since their last step
         self.pending = Pending()
+        self.watch = Watch(self.name)
         assert state.config is not None
         assert state.precision is not None
         self.stage, self.dtype = state.config.zero_stage, state.precision.dtype
@@ -65,7 +67,7 @@ class DeepSpeed(PartedGradients):
         modules = roots(modules)
         check(modules, optimizers, self.of)
         for owned, optimizer in engines_of(modules, optimizers):
-            made = (Zero3 if self.stage == 3 else Zero12)(self.deepspeed, owned, optimizer, self.stage)
+            made = (Zero3 if self.stage == 3 else Zero12)(self.deepspeed, owned, optimizer, self.stage, self.watch)
             self.engines.append(made)
             self.by_optimizer[optimizer] = made
             for module in owned:
@@ -89,7 +91,8 @@ class DeepSpeed(PartedGradients):
         for one in self.engines:
             one.begin()
         try:
-            torch.autograd.backward(loss, **options)
+            with self.watch.own():
+                torch.autograd.backward(loss, **options)
             for one in self.engines:
                 one.end()
         except (AssertionError, AttributeError) as error:

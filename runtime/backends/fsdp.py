@@ -32,6 +32,7 @@ from .managed import Names, clears_all, copies_whole, keep_class, keeps_type, ro
 from .parts import Part, PartedGradients
 from .replicas import Replicas
 from .sharded import ShardedParameter, add_whole, local, replace, shard_like, whole
+from .watch import Watch, hook
 from .whole_state import gather_all, load_module, load_optimizer, module_state, optimizer_state
 
 
@@ -50,7 +51,8 @@ class FSDP(PartedGradients):
     def __init__(self) -> None:
         self.trees: list[Tree] = []
         self.shards: dict[Tensor, Any] = {}
-        self.replicas = Replicas()
+        self.watch = Watch(self.name)
+        self.replicas = Replicas(self.watch)
         self.pending = Pending()
         self.steps: dict[Optimizer, LocalStep] = {}
         self._mesh: DeviceMesh | None = None
@@ -113,6 +115,7 @@ class FSDP(PartedGradients):
         for shard in tree.shards:
             shard.sharded_param.__class__ = ShardedParameter
             self.shards[shard.sharded_param] = shard
+            hook(shard._unsharded_param, self.watch)
         self.replicas.add(kept, sparse_parameters(root))
         after = dict(root.named_parameters())
         return {old: after[name] for name, old in before.items() if after[name] is not old}
@@ -148,7 +151,9 @@ class FSDP(PartedGradients):
                 tree.gather()
         begin_backward()
         self.replicas.begin(wanted)
-        torch.autograd.backward(loss, inputs=None if wanted is None else [self._leaf(p) for p in wanted], **options)
+        leaves = None if wanted is None else [self._leaf(p) for p in wanted]
+        with self.watch.own():
+            torch.autograd.backward(loss, inputs=leaves, **options)
         for tree in self.trees:
             tree.release()
             if sync and tree.pending():

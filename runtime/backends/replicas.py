@@ -8,12 +8,18 @@ from torch import Tensor
 
 from .averages import average_sparse
 from .buckets import Unit
+from .watch import Watch, hook
 
 
 class Replicas:
-    """Whole parameters, by the call that added them."""
+    """Whole parameters, by the call that added them.
 
-    def __init__(self) -> None:
+    Args:
+        watch: hook of each parameter.
+    """
+
+    def __init__(self, watch: Watch) -> None:
+        self.watch = watch
         self.units: list[Unit] = []
         self.known: set[Tensor] = set()
 
@@ -26,6 +32,8 @@ class Replicas:
         if fresh:
             self.known.update(fresh)
             self.units.append(Unit(fresh, sparse))
+            for p in fresh:
+                hook(p, self.watch)
 
     def begin(self, wanted: Sequence[Tensor] | None) -> None:
         """Before a backward that reaches the trainable ones, or those of them that are wanted."""

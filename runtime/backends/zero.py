@@ -18,10 +18,10 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from ..state import state
-from .ddp import _hook
 from .deepspeed_load import build
 from .flat_optimizer import FlatOptimizer
 from .flats import Flats
+from .watch import Watch, hook
 
 
 class Zero:
@@ -32,13 +32,17 @@ class Zero:
         modules: what the optimizer updates; several are held in a list.
         optimizer: the user's own. It keeps its parameters; DeepSpeed steps a shadow with the same options.
         stage: ZeRO stage, 1 to 3.
+        watch: hook of each parameter.
 
     Attributes:
         used: parameters that got a gradient since the gradients were last cleared.
         folded: whether all gradients are complete.
     """
 
-    def __init__(self, deepspeed: Any, modules: Sequence[nn.Module], optimizer: Optimizer, stage: int) -> None:
+    def __init__(
+        self, deepspeed: Any, modules: Sequence[nn.Module], optimizer: Optimizer, stage: int, watch: Watch
+    ) -> None:
+        self.watch = watch
         self.deepspeed, self.modules, self.stage = deepspeed, list(modules), stage
         self.names: dict[Tensor, str] = {p: name for module in modules for name, p in module.named_parameters()}
         self.dtypes, self.shapes = {p: p.dtype for p in self.names}, {p: p.shape for p in self.names}
@@ -53,7 +57,7 @@ class Zero:
         self.zero.optimizer = self.optimizer.shadow  # DeepSpeed puts an Adagrad of its own in its place
         self.flats = self._flats()
         for p in self.flats.places:
-            _hook(p, self._note)
+            hook(p, self._arrived)
         self.kept = {p: x.cpu() for p, x in originals.items() if p not in self.flats.places}
         if originals:  # DeepSpeed would start from the rounded weights
             self.write({p: originals[p] for p in self.flats.places})
@@ -61,6 +65,11 @@ class Zero:
 
     def __contains__(self, p: object) -> bool:
         return p in self.flats.places
+
+    def _arrived(self, p: Tensor) -> None:
+        """Hook: a backward accumulated a gradient."""
+        self.watch(p)
+        self._note(p)
 
     def _note(self, p: Tensor) -> None:
         self.used.add(p)

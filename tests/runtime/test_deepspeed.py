@@ -114,10 +114,11 @@ def test_what_an_engine_can_not_take_is_refused_with_the_remedy(kind: str, reaso
 
 def without_gpu() -> str:
     from distify import runtime
+    from distify.runtime.exits import Misconfigured
 
     try:
         runtime.init(backend="deepspeed", precision="fp16")
-    except runtime.state.DistifyError as error:
+    except Misconfigured as error:
         return str(error)
     return "no error"
 
