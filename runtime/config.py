@@ -72,14 +72,15 @@ def resolve(
     """
     environment = os.environ if environment is None else environment
     code = {n: parse(n, v, f"runtime.init({n}=…)") for n, v in given.items() if v is not None}
-    levels = (read_pyproject(script_folder() if start is None else start), read_environment(environment), code)
+    start = script_folder() if start is None else start
+    levels = (read_pyproject(start), read_environment(environment), code)
     values: dict[str, Any] = {name: value for level in levels for name, value in level.items()}
     config = Config(**values)
-    _check_pairs(config, levels)
+    _check_pairs(config, levels, f"{pyproject(start)}: [tool.distify] zero_stage")
     return config
 
 
-def _check_pairs(config: Config, levels: Sequence[Mapping[str, Any]]) -> None:
+def _check_pairs(config: Config, levels: Sequence[Mapping[str, Any]], table: str) -> None:
     """Refuse options that mean nothing beside each other.
 
     What pyproject.toml says in general may be moot in a run whose backend was chosen in code or environment.
@@ -87,11 +88,12 @@ def _check_pairs(config: Config, levels: Sequence[Mapping[str, Any]]) -> None:
     Args:
         config: what holds.
         levels: options of pyproject.toml, environment and code.
+        table: how the user wrote the stage in pyproject.toml.
     """
     found = {name: max((k for k, level in enumerate(levels) if name in level), default=-1) for name in NAMES}
     staged = found["zero_stage"]
     if config.backend != "deepspeed" and staged >= 0 and (staged > 0 or staged >= found["backend"]):
-        source = ("[tool.distify] zero_stage", "DISTIFY_ZERO_STAGE", "runtime.init(zero_stage=…)")[staged]
+        source = (table, "DISTIFY_ZERO_STAGE", "runtime.init(zero_stage=…)")[staged]
         instead = "which cuts parameters, gradients and optimizer state like stage 3"
         raise ConfigError(
             f"{source}: {config.zero_stage} is a stage of DeepSpeed's ZeRO, but the backend is '{config.backend}', "
@@ -151,12 +153,15 @@ def read_environment(environment: Mapping[str, str]) -> dict[str, Any]:
 
 def read_pyproject(start: Path) -> dict[str, Any]:
     """The checked `[tool.distify]` table of the nearest pyproject.toml at or above `start`; empty if there is none."""
+    file = pyproject(start)
+    return {} if file is None else read_table(file)
+
+
+def pyproject(start: Path) -> Path | None:
+    """The nearest pyproject.toml at or above `start`."""
     start = start.absolute()
-    for folder in (start, *start.parents):
-        file = folder / "pyproject.toml"
-        if file.is_file():
-            return read_table(file)
-    return {}
+    files = (folder / "pyproject.toml" for folder in (start, *start.parents))
+    return next((file for file in files if file.is_file()), None)
 
 
 def read_table(file: Path) -> dict[str, Any]:

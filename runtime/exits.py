@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
@@ -11,6 +12,8 @@ from types import FrameType
 from .config import ConfigError
 from .launcher import LaunchError
 
+GRACE = 5.0  # seconds by which the process that speaks may be behind the others
+KILLING = ("TORCHELASTIC_RUN_ID", "SLURM_STEP_ID", "OMPI_COMM_WORLD_SIZE")  # launchers that end all when one ends
 STATUS = 2  # what argparse and most shells' tools end with when they were called wrongly
 
 
@@ -49,6 +52,8 @@ def one_line(caller: FrameType | None = None) -> Iterator[None]:
         if speaks() or (isinstance(error, LaunchError) and not error.everywhere):
             sys.stderr.write(f"distify: {line(error, caller)}\n")
             sys.stderr.flush()
+        elif any(name in os.environ for name in KILLING):
+            time.sleep(GRACE)  # else the launcher may end the process that speaks before it has spoken
         raise Misconfigured(error) from error
 
 

@@ -86,7 +86,7 @@ def test_a_stage_of_deepspeed_beside_another_backend(backend: str, tmp_path: Pat
         resolve({"backend": backend}, environment, tmp_path)
     assert resolve({"backend": "deepspeed", "zero_stage": 0}, environment, tmp_path).zero_stage == 0
     table(tmp_path, f'[tool.distify]\nbackend = "{backend}"\nzero_stage = 1\n')
-    with pytest.raises(ConfigError, match=r"\[tool\.distify\] zero_stage: 1 is a stage"):
+    with pytest.raises(ConfigError, match=r"pyproject\.toml: \[tool\.distify\] zero_stage: 1 is a stage"):
         resolve({}, {}, tmp_path)
     table(tmp_path, '[tool.distify]\nbackend = "deepspeed"\nzero_stage = 1\n')
     assert resolve({"backend": backend}, {}, tmp_path).backend == backend

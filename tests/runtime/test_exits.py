@@ -13,7 +13,7 @@ from distify.runtime.config import ConfigError
 from distify.runtime.exits import Misconfigured, speaks
 from distify.runtime.launcher import LaunchError, read_launcher
 from distify.runtime.state import state
-from tests.runtime.launch import launch
+from tests.runtime.launch import free_port, launch
 
 SCRIPT = """
 import sys
@@ -77,6 +77,17 @@ def test_one_process(variables: dict[str, str | None], message: str, tmp_path: P
     (ended,) = launch(write(tmp_path), 1, {**SEEDED, **variables}, tmp_path)
     assert (ended.code, ended.stdout) == (2, "")
     assert re.fullmatch(rf"distify: .*{message}.*\n", ended.stderr), ended.stderr
+
+
+def test_the_launcher_does_not_end_the_rank_that_speaks_before_it_has_spoken(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(
+        "import os, time\nfrom distify import runtime\ntime.sleep(3 * (os.environ['RANK'] == '0'))\nruntime.init()\n"
+    )
+    command = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", str(free_port()), "train.py"]
+    (ended,) = launch(command, 1, {**NO_LAUNCHER, **SEEDED, "DISTIFY_BACKEND": "dpd"}, tmp_path)
+    assert ended.code == 1
+    assert len(re.findall(r"^distify: DISTIFY_BACKEND: unknown value 'dpd', did you mean", ended.stderr, re.M)) == 1
+    assert re.search(r"exitcode: 2\) local_rank: 0|exitcode\s*: 2", ended.stderr)
 
 
 def test_a_missing_package_is_named_after_the_processes_joined(tmp_path: Path) -> None:
