@@ -16,7 +16,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from . import guard
 from .backends.base import group_parameters
-from .optim import steps
+from .optim import against_step, steps
 from .state import DistifyError, state
 
 TOLERANCE = 0.01  # of the norm: ranks that compute the same on GPUs may differ by rounding, slices differ by far more
@@ -36,10 +36,10 @@ def uninstall() -> None:
 
 
 def _check(optimizer: Optimizer, *_: Any) -> None:
-    """Compare the gradients of an optimizer that was not prepared, in its 1st, 2nd, 4th, 8th… step.
+    """Look at an optimizer that was not prepared: gradients of prepared modules are the backend's; others are compared.
 
     Raises:
-        DistifyError: they differ between ranks, on all of them.
+        DistifyError: the step would be wrong.
     """
     if any(optimizer is known for known in state.optimizers) or steps().running is not None:
         return
@@ -47,10 +47,24 @@ def _check(optimizer: Optimizer, *_: Any) -> None:
         return
     if not guard.in_own_thread():
         return
+    assert state.backend is not None
+    name, held = type(optimizer).__name__, state.backend.held()
+    strangers = [p for p in group_parameters(optimizer) if p not in held]
+    reason = against_step() if len(strangers) < len(group_parameters(optimizer)) else None
+    if reason is not None:
+        raise DistifyError(
+            f"{name}.step() was called directly, on an optimizer that was not prepared, but {reason}. Pass it to "
+            "runtime.prepare() with its modules, and write runtime.step(optimizer)."
+        )
+    if strangers:
+        _compare(optimizer, name, strangers)
+
+
+def _compare(optimizer: Optimizer, name: str, parameters: Iterable[Tensor]) -> None:
+    """Compare gradients between ranks in the optimizer's 1st, 2nd, 4th, 8th… step."""
     counts: WeakKeyDictionary[Optimizer, int] = state.extra.setdefault("unprepared steps", WeakKeyDictionary())
     count = counts[optimizer] = counts.get(optimizer, 0) + 1
-    if count & (count - 1) == 0 and _differ(p.grad for p in group_parameters(optimizer)):
-        name = type(optimizer).__name__
+    if count & (count - 1) == 0 and _differ(p.grad for p in parameters):
         raise DistifyError(
             f"{name}.step() was called directly, on an optimizer that was not prepared, and its gradients differ "
             "between ranks: they are those of each rank's rows only. Write runtime.prepare(model, optimizer) once, and "

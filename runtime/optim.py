@@ -210,20 +210,25 @@ def guard_step(optimizer: Optimizer, *_: Any) -> None:
     """Pre-hook of prepared optimizers: a step that goes past `runtime.step` fails where it would train wrongly."""
     if not any(optimizer is known for known in state.optimizers) or steps().running is optimizer:
         return
-    assert state.precision is not None
-    assert state.backend is not None
-    assert state.windows is not None
-    reason = None
-    if state.precision.scaler is not None:
-        reason = "gradients are multiplied by the loss scale of fp16"
-    elif state.backend.name not in ("single", "ddp"):
-        reason = f"parameters and gradients are managed by {state.backend.name}"
-    elif state.windows.size > 1 and not (state.windows.current is not None and state.windows.current.ends):
-        reason = "the accumulation window is not complete"
+    reason = against_step()
     if reason is not None:
         raise DistifyError(
             f"optimizer.step() was called directly, but {reason}. Write runtime.step(optimizer) in its place."
         )
+
+
+def against_step() -> str | None:
+    """Why a step of torch on parameters of prepared modules would go wrong now; `None` if it would not."""
+    assert state.precision is not None
+    assert state.backend is not None
+    assert state.windows is not None
+    if state.precision.scaler is not None:
+        return "gradients are multiplied by the loss scale of fp16"
+    if state.backend.name not in ("single", "ddp"):
+        return f"parameters and gradients are managed by {state.backend.name}"
+    if state.windows.size > 1 and not (state.windows.current is not None and state.windows.current.ends):
+        return "the accumulation window is not complete"
+    return None
 
 
 def register_guard(optimizer: Optimizer) -> None:

@@ -117,3 +117,21 @@ def test_an_unprepared_optimizer_of_slices(kind: str, pool2: Pool) -> None:
     for found in pool2.run(unprepared, kind):
         assert "Adam.step() was called directly" in found
         assert "runtime.prepare(model, optimizer)" in found
+
+
+def wrapped(backend: str) -> str:
+    """An optimizer that another one holds, on the parameters of a prepared module."""
+    runtime, model, _, x, y = start(backend)
+    inner = torch.optim.SGD(model.parameters(), lr=0.1)
+    runtime.backward(runtime.mean(F.cross_entropy(model(x), y)))
+    try:
+        inner.step()
+    except runtime.state.DistifyError as error:
+        return str(error)
+    return "passed"
+
+
+def test_an_unprepared_optimizer_of_a_prepared_module(pool2: Pool) -> None:
+    assert pool2.run(wrapped, "ddp") == ["passed"] * 2
+    for found in pool2.run(wrapped, "fsdp"):
+        assert "not prepared, but parameters and gradients are managed by fsdp" in found
