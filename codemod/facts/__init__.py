@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .analysis import analyse
+from .analysis import analyse, analyse_program
 from .model import Facts
 
-__all__ = ["Facts", "analyse"]
+__all__ = ["Facts", "analyse", "analyse_program"]

@@ -1,4 +1,4 @@
-"""Facts about one file: interpretation in two phases, then the records that rules read.
+"""Facts about a program, file by file: interpretation in two phases, then the records that rules read.
 
 The first phase takes every loader for one whose batches are sharded, and finds out which models are owned by an
 optimizer and which batches reach them; the second starts afresh with that knowledge.
@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from ..findings import finding
 from ..fstrings import fstring_spans
+from ..program import Module, Program
 from . import bends, by_hand, expressions, models
-from .entry import Entry
+from .entry import Entries
 from .interpreter import Interpreter
 from .model import Facts, Forward, LoaderFact, ModelFact, OptimizerFact, SchedulerFact, Split
 from .names import Names
@@ -28,7 +29,7 @@ MAX_PASSES = 12
 
 
 def analyse(source: str, path: str) -> Facts:
-    """Facts about one file.
+    """Facts about one file by itself.
 
     Args:
         source: its decoded text.
@@ -37,38 +38,60 @@ def analyse(source: str, path: str) -> Facts:
     Raises:
         SyntaxError: the text is no Python of the running version.
     """
-    tree = ast.parse(source)
-    fstring_spans(source, tree)
-    parents = {child: parent for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)}
-    names = Names(tree, parents)
-    facts = Facts(path, source, tree, parents, names, lambda node: EMPTY, _calls(tree, names))
+    return analyse_program(Program.single(path, source))[0]
+
+
+def analyse_program(program: Program) -> list[Facts]:
+    """Facts about the files of a program, the script first; folders without a file of their own have none."""
+    for module in program.modules:
+        fstring_spans(module.source, module.tree)
+    trees = [module.tree for module in program.modules]
+    parents = {child: parent for tree in trees for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)}
+    names = Names(program.modules, parents)
+    files = [_bare(module, parents, names) for module in program.modules if module.path]
+    for facts in files:
+        facts.program = files
+    if not any(_may_train(facts) for facts in files):
+        return files
+    ip = _best(program, parents, names)
+    training = bool(ip.made.backwards and ip.made.optimizers)
+    entries = Entries(program, names)
+    for facts, module in zip(files, [module for module in program.modules if module.path]):
+        facts.value = lambda node: _with_roles(ip, ip.sites.values.get(node, EMPTY))
+        facts.is_training = training
+        if training and module is program.entry:
+            facts.entry_statement = entries.statement()
+    (_fill if training else _report_untrained)(files, ip)
+    return files
+
+
+def _bare(module: Module, parents: dict[ast.AST, ast.AST], names: Names) -> Facts:
+    """A file before its interpretation."""
+    calls = _calls(module.tree, names)
+    facts = Facts(module.path, module.source, module.tree, parents, names, lambda node: EMPTY, calls)
     _name_runtime(facts, names)
-    if not _may_train(facts):
-        return facts
-    ip = _best(tree, source, parents, names)
-    facts.value = lambda node: _with_roles(ip, ip.sites.values.get(node, EMPTY))
-    facts.is_training = bool(ip.made.backwards and ip.made.optimizers)
-    if not facts.is_training:
-        facts.findings = _unseen_optimizer(facts, ip)
-        return facts
-    facts.entry_statement = Entry(tree, names).statement()
-    _fill(facts, ip)
     return facts
+
+
+def _report_untrained(files: list[Facts], ip: Interpreter) -> None:
+    for facts in files:
+        facts.findings = _unseen_optimizer(facts, ip)
 
 
 def _unseen_optimizer(facts: Facts, ip: Interpreter) -> list[Finding]:
     """Backward runs and something steps, but no optimizer is built here: training that can't be converted."""
+    backwards = [call for call in ip.made.backwards if facts.holds(call)]
     updates = by_hand.report(facts, ip.made)
     steps = [
         node
         for node in ast.walk(facts.tree)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "step"
     ]
-    if not ip.made.backwards or updates or not steps:
-        return updates if ip.made.backwards else []
+    if not backwards or updates or not steps:
+        return updates if backwards else []
     message = "What this backward trains is not known: no optimizer is built in this file."
     hint = "build the optimizer in this file, with torch.optim, from the parameters of its model"
-    return [finding("DST202", min(ip.made.backwards, key=position), message, hint)]
+    return [finding("DST202", min(backwards, key=position), message, hint)]
 
 
 def _with_roles(ip: Interpreter, value: Value) -> Value:
@@ -96,7 +119,7 @@ def _name_runtime(facts: Facts, names: Names) -> None:
                 if alias.name == "runtime":
                     facts.runtime_name, facts.runtime_imported = alias.asname or alias.name, True
                     return
-    facts.runtime_name = "distify_runtime" if names.is_bound("runtime") else "runtime"
+    facts.runtime_name = "distify_runtime" if names.is_bound("runtime", facts.tree) else "runtime"
 
 
 def _may_train(facts: Facts) -> bool:
@@ -107,29 +130,27 @@ def _may_train(facts: Facts) -> bool:
     )
 
 
-def _best(tree: ast.Module, source: str, parents: dict[ast.AST, ast.AST], names: Names) -> Interpreter:
+def _best(program: Program, parents: dict[ast.AST, ast.AST], names: Names) -> Interpreter:
     """Interpret under the first assumption on hand-made batches that nothing in the program contradicts.
 
     Their samples lie along the first dimension, or along the second; else every process computes whole batches, which
     is exact as well, only no faster.
     """
     for split_dim in (0, 1):
-        ip = _interpret(tree, source, parents, names, split_dim)
+        ip = _interpret(program, parents, names, split_dim)
         refuted = any(f.level == "error" for f in ip.sites.findings.values())
         if not (refuted and ip.sites.splits):
             return ip
-    ip = _interpret(tree, source, parents, names, None)
+    ip = _interpret(program, parents, names, None)
     for origin in ip.whole:
         ip.sites.report("DST118", origin)
     return ip
 
 
-def _interpret(
-    tree: ast.Module, source: str, parents: dict[ast.AST, ast.AST], names: Names, split_dim: int | None
-) -> Interpreter:
-    first = Interpreter(tree, source, dict(parents), names, split_dim)
+def _interpret(program: Program, parents: dict[ast.AST, ast.AST], names: Names, split_dim: int | None) -> Interpreter:
+    first = Interpreter(program, dict(parents), names, split_dim)
     _converge(first)
-    second = Interpreter(tree, source, dict(parents), names, split_dim)
+    second = Interpreter(program, dict(parents), names, split_dim)
     for cell in first.heap.cells:
         second.heap.allocate(cell.node, cell.kind, context=cell.context, cls=cell.cls, ref=cell.ref, loops=cell.loops)
     for index, cell in enumerate(first.heap.cells):
@@ -162,24 +183,43 @@ def _converge(ip: Interpreter) -> None:
     ip.sites.prune()
 
 
-def _fill(facts: Facts, ip: Interpreter) -> None:
-    """Write down what the interpretation found, in source order."""
-    made, sites = ip.made, ip.sites
-    facts.reductions = sorted(sites.reductions.values(), key=lambda r: position(r.node))
-    facts.arrivals = sorted(sites.arrivals.values(), key=lambda a: position(a.statement))
-    facts.counts = sorted(sites.counts.values(), key=lambda c: position(c.node))
-    facts.gathers = sorted(sites.gathers.values(), key=lambda g: position(g.node))
-    facts.draws = sorted(sites.draws.values(), key=lambda d: position(d.call))
-    facts.splits = _together(facts, sorted(sites.splits.values(), key=lambda s: position(s.node)))
-    facts.fulls = sorted(sites.fulls.values(), key=lambda f: position(f.node))
-    facts.findings = list(sites.findings.values())
+def _fill(files: list[Facts], ip: Interpreter) -> None:
+    """Write down what the interpretation found, in the file that it stands in, in source order."""
+    for facts in files:
+        _fill_places(facts, ip)
+    for facts in files:
+        _fill_steps(facts, ip)
+
+
+def _fill_places(facts: Facts, ip: Interpreter) -> None:
+    """The places of one file that need an edit, what is built in it, and its findings."""
+    made, sites, holds = ip.made, ip.sites, facts.holds
+    facts.reductions = sorted((r for r in sites.reductions.values() if holds(r.node)), key=lambda r: position(r.node))
+    facts.arrivals = [a for a in sites.arrivals.values() if holds(a.statement)]
+    facts.arrivals.sort(key=lambda a: position(a.statement))
+    facts.counts = sorted((c for c in sites.counts.values() if holds(c.node)), key=lambda c: position(c.node))
+    facts.gathers = sorted((g for g in sites.gathers.values() if holds(g.node)), key=lambda g: position(g.node))
+    facts.draws = sorted((d for d in sites.draws.values() if holds(d.call)), key=lambda d: position(d.call))
+    splits = sorted((s for s in sites.splits.values() if holds(s.node)), key=lambda s: position(s.node))
+    facts.splits = _together(facts, splits)
+    facts.fulls = sorted((f for f in sites.fulls.values() if holds(f.node)), key=lambda f: position(f.node))
+    facts.findings = [item for (_, node), item in sites.findings.items() if holds(node)]
     facts.findings += by_hand.report(facts, made)
-    facts.optimizers = [_optimizer(item) for item in sorted(made.optimizers.values(), key=lambda o: position(o.call))]
-    facts.models = _models(ip)
+    optimizers = [item for item in made.optimizers.values() if holds(item.statement)]
+    facts.optimizers = [_optimizer(item) for item in sorted(optimizers, key=lambda o: position(o.call))]
+    facts.models = _models(facts, ip)
     facts.loaders = [
-        LoaderFact(call, call in sites.feeds, call in sites.sharded) for call in sorted(made.loaders, key=position)
+        LoaderFact(call, call in sites.feeds, call in sites.sharded)
+        for call in sorted(filter(holds, made.loaders), key=position)
     ]
-    forwards = [Forward(call, text, method, False) for call, (text, method) in made.forwards.items()]
+
+
+def _fill_steps(facts: Facts, ip: Interpreter) -> None:
+    """The training steps of one file, with their forwards and schedulers."""
+    made = ip.made
+    forwards = [
+        Forward(call, text, method, False) for call, (text, method) in made.forwards.items() if facts.holds(call)
+    ]
     steps = find_steps(made, sorted(forwards, key=lambda f: position(f.call)), facts.parents, facts.tree)
     training = {f.call for step in steps for f in step.forwards}
     facts.forwards = sorted(
@@ -189,7 +229,8 @@ def _fill(facts: Facts, ip: Interpreter) -> None:
     facts.steps = [replace(step, bends=bends.of_step(ip, step)) for step in steps]
     _report_whole_steps(facts, ip)
     per_step = {call for step in facts.steps if step.loop is not None for call in step.scheduler_steps}
-    facts.schedulers = [_scheduler(call, ip, per_step, facts) for call in sorted(made.schedulers, key=position)]
+    schedulers = sorted(filter(facts.holds, made.schedulers), key=position)
+    facts.schedulers = [_scheduler(call, ip, per_step, facts) for call in schedulers]
 
 
 def _report_whole_steps(facts: Facts, ip: Interpreter) -> None:
@@ -221,13 +262,13 @@ def _optimizer(item: MadeOptimizer) -> OptimizerFact:
     return OptimizerFact(item.call, item.statement, item.text, item.models, item.qualified)
 
 
-def _models(ip: Interpreter) -> list[ModelFact]:
+def _models(facts: Facts, ip: Interpreter) -> list[ModelFact]:
     """The models that optimizers own, with the name they have where the optimizer is built."""
     found = []
     for cell in sorted(ip.sites.owned):
         node = ip.heap[cell].node
         texts = [t for o in ip.made.optimizers.values() if cell in o.cells for t in o.models]
-        if isinstance(node, ast.Call) and texts:
+        if isinstance(node, ast.Call) and texts and facts.holds(node):
             found.append(ModelFact((node,), texts[0]))
     return found
 
@@ -246,4 +287,4 @@ def _scheduler(call: ast.Call, ip: Interpreter, per_step: set[ast.Call], facts: 
     return SchedulerFact(call, text, tuple(c for c in sorted(per_step, key=position) if steps_it(c)))
 
 
-__all__ = ["Dep", "analyse"]
+__all__ = ["Dep", "analyse", "analyse_program"]

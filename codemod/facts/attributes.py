@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import sinks
+from . import modules, sinks
 from .values import EMPTY, GLOBAL, HOST, Batch, Dep, FunctionRef, Role, Value, join, tensor
 
 if TYPE_CHECKING:
@@ -95,12 +95,17 @@ def _of_cell(ip: Interpreter, index: int, name: str, frame: Frame) -> Value:
     from . import calls
 
     cell = ip.heap[index]
+    module = modules.of_cell(ip, index)
+    if module is not None:
+        if name == "__dict__":
+            return Value(element=modules.any_of(ip, module))
+        return modules.attribute(ip, module, name) or EMPTY
     if cell.cls is not None:
         method = ip.classes.method(cell.cls, name)
         if method is not None:
             ref = FunctionRef(method, None if _is(method, "staticmethod") else index)
             if _is(method, "property"):
-                return calls.enter(ip, ref, {}, ip.closures.get(method, ip.module), None, frame)
+                return calls.enter(ip, ref, {}, ip.closure(method), None, frame)
             return join(Value(defs=frozenset({ref})), cell.attrs.get(name, EMPTY))
     found = cell.attrs.get(name, EMPTY)
     if cell.cls is not None:

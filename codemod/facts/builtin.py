@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import attributes, collating, expressions, loops, operators, sinks
+from . import attributes, collating, expressions, loops, modules, operators, sinks
 from .values import EMPTY, EXACT_ROWS, GLOBAL, HOST, REDUCED, ROWS, Batch, Dep, Role, Value, join, join_all, union
 
 if TYPE_CHECKING:
@@ -164,7 +164,8 @@ def _getattr(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame
         return join(attributes.get(ip, base, name, node, frame), arguments.get(2, "default"))
     if base.ref is not None:
         return Value(ref="|".join(f"{ref}.<dynamic>" for ref in base.ref.split("|")))
-    return HOST
+    held = [module for module in (modules.of_cell(ip, cell) for cell in base.objs) if module is not None]
+    return join_all(modules.any_of(ip, module) for module in held) if held else HOST
 
 
 def _setattr(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
@@ -183,9 +184,7 @@ def _map(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) ->
         i: _element(ip, arguments, i + 1, frame) for i in range(len(arguments.positional) - 1)
     }
     results = [
-        calls.enter(ip, ref, given, ip.closures.get(ref.node, ip.module), None, frame)
-        for ref in function.defs
-        if ref.bound is None
+        calls.enter(ip, ref, given, ip.closure(ref.node), None, frame) for ref in function.defs if ref.bound is None
     ]
     taint = union(v.params for _, v in arguments.all)
     return Value(element=join_all(results) if results else join_all(given.values()), params=taint)

@@ -13,6 +13,8 @@ def report(facts: Facts, made: Made) -> list[Finding]:
     """A finding for each statement that updates a parameter by hand: no optimizer tells whose gradients to reduce."""
     found: dict[ast.stmt, Finding] = {}
     for read in made.grad_reads:
+        if not facts.holds(read):
+            continue
         statement = facts.statement(read)
         parameter = ast.unparse(read.value) if isinstance(read, ast.Attribute) else ""
         if _updates(statement, parameter):

@@ -150,9 +150,9 @@ def invoke(
         given[index + shift] = _passed(item, value)
     for name, (item, value) in arguments.keywords.items():
         given[name] = _passed(item, value)
-    closure = ip.closures.get(ref.node, ip.module)
+    closure = ip.closure(ref.node)
     result = divisors.translate(ip, enter(ip, ref, given, closure, node, frame, forward), ref, arguments, node)
-    return _rehome(result, ref.node, node, bool(frame.loops))
+    return _rehome(ip, result, ref.node, node, bool(frame.loops))
 
 
 def _passed(node: ast.expr, value: Value) -> Value:
@@ -161,26 +161,25 @@ def _passed(node: ast.expr, value: Value) -> Value:
     return replace(value, arg=node) if value.dep is Dep.ROWS and value.arg is None else value
 
 
-def _rehome(value: Value, function: ast.AST, node: ast.Call, in_loop: bool) -> Value:
+def _rehome(ip: Interpreter, value: Value, function: ast.AST, node: ast.Call, in_loop: bool) -> Value:
     """A hand-made batch that a function picks and returns was picked by the call, a new tensor made by it."""
     if value.items is not None:
-        return replace(value, items=tuple(_rehome(v, function, node, in_loop) for v in value.items))
+        return replace(value, items=tuple(_rehome(ip, v, function, node, in_loop) for v in value.items))
     if value.dep is not Dep.GLOBAL or value.batch.whole:
         return value
-    picked = in_loop and _within(value.origin, function)
+    picked = in_loop and _within(ip, value.origin, function)
     return replace(
         value,
         origin=node if picked else value.origin,
-        made=node if _within(value.made, function) else value.made,
+        made=node if _within(ip, value.made, function) else value.made,
     )
 
 
-def _within(node: ast.expr | None, function: ast.AST) -> bool:
+def _within(ip: Interpreter, node: ast.AST | None, function: ast.AST) -> bool:
     """Whether an expression stands inside a function."""
-    if node is None:
-        return False
-    first, last = getattr(function, "lineno", 0), getattr(function, "end_lineno", None) or 0
-    return first <= node.lineno <= last
+    while node is not None and node is not function:
+        node = ip.parents.get(node)
+    return node is function
 
 
 def enter(

@@ -29,9 +29,7 @@ def batch(ip: Interpreter, function: Value, sample: Value, frame: Frame) -> Valu
     argument = Value(batch=GLOBAL, element=sample, rows=True)
     quiet, ip.sites.quiet = ip.sites.quiet, True
     results = [
-        calls.enter(
-            ip, ref, {int(ref.bound is not None): argument}, ip.closures.get(ref.node, ip.module), None, frame, True
-        )
+        calls.enter(ip, ref, {int(ref.bound is not None): argument}, ip.closure(ref.node), None, frame, True)
         for ref in function.defs
     ]
     ip.sites.quiet = quiet

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 
+from ..program import Module, Program
 from .names import Names
 
 _ROOTS = {
@@ -15,26 +16,66 @@ _HARMLESS_ROOTS = ("torch", "torch.cuda", "torch.backends")
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 
-class Entry:
-    """Finds the entry statement of one file.
+class Entries:
+    """Finds the entry statement of a program.
 
     Args:
-        tree: the module.
-        names: resolver of its names.
+        program: its files.
+        names: resolver of their names.
     """
 
-    def __init__(self, tree: ast.Module, names: Names) -> None:
-        self._tree = tree
-        self._names = names
-        self._definitions = {n.name: n for n in tree.body if isinstance(n, (ast.FunctionDef, ast.ClassDef))}
-        self._answers: dict[ast.AST, bool] = {}
+    def __init__(self, program: Program, names: Names) -> None:
+        self.program = program
+        self._files = {module: Entry(self, module, names) for module in program.modules}
 
     def statement(self) -> ast.stmt | None:
+        """The first statement of the script that matters, `None` if it runs nothing that does."""
+        return self._files[self.program.entry].first()
+
+    def importing(self, module: Module) -> bool:
+        """Whether importing a module runs something that matters: it seeds, or makes data, when it is loaded."""
+        return module is not self.program.entry and self._files[module].runs()
+
+    def using(self, module: Module, name: str) -> bool:
+        """Whether calling a global name of a module runs something that matters."""
+        return self._files[module].defines(name)
+
+
+class Entry:
+    """The part of one file in that search."""
+
+    def __init__(self, entries: Entries, module: Module, names: Names) -> None:
+        self._entries = entries
+        self._module = module
+        self._tree = module.tree
+        self._names = names
+        self._definitions = {n.name: n for n in self._tree.body if isinstance(n, (ast.FunctionDef, ast.ClassDef))}
+        self._answers: dict[ast.AST, bool] = {}
+        self._busy = False
+
+    def first(self) -> ast.stmt | None:
         """The first statement that matters, `None` if the file runs nothing that does."""
         return self._first(self._tree.body, descend=True)
 
+    def runs(self) -> bool:
+        """Whether loading the file runs something that matters; what a cycle of imports comes back to is settled."""
+        if self._busy:
+            return False
+        self._busy = True
+        guarded = [node for node in self._tree.body if not _is_main_guard(node)]
+        found = self._first(guarded, descend=False) is not None
+        self._busy = False
+        return found
+
+    def defines(self, name: str) -> bool:
+        """Whether a definition of the file touches what matters; a name that it only passes on may."""
+        definition = self._definitions.get(name)
+        return definition is None or self._defined(definition)
+
     def _first(self, statements: list[ast.stmt], descend: bool) -> ast.stmt | None:
         for node in statements:
+            if isinstance(node, (ast.Import, ast.ImportFrom)) and self._imports(node):
+                return node
             if isinstance(node, (*_DEFINITIONS, ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal)):
                 continue
             if not self._matters(node):
@@ -49,6 +90,15 @@ class Entry:
                 return self._first(function.body, descend=False) or node
             return node
         return None
+
+    def _imports(self, node: ast.Import | ast.ImportFrom) -> bool:
+        """Whether an import loads a local module that runs something that matters."""
+        names = [alias.name for alias in node.names]
+        if isinstance(node, ast.ImportFrom):
+            base = "." * node.level + (node.module or "")
+            names = [base, *(f"{base}{'' if base.endswith('.') else '.'}{name}" for name in names)]
+        found = [self._module.targets.get(name) for name in names]
+        return any(module is not None and self._entries.importing(module) for module in found)
 
     def _called_once(self, node: ast.stmt) -> ast.FunctionDef | None:
         """The function of this file that a bare call statement enters, if it is called nowhere else."""
@@ -75,18 +125,33 @@ class Entry:
             root = qualified.split(".")[0]
             if qualified.startswith(_HARMLESS) or qualified in _HARMLESS_ROOTS:
                 return False
+            local = self._local(qualified)
+            if local is not None:
+                return self._entries.using(*local)
             if root in _ROOTS or qualified.startswith("."):
                 return True
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.startswith("cuda"):
             return True
         if isinstance(node, ast.Name):
             definition = self._definitions.get(node.id)
-            if isinstance(definition, ast.FunctionDef):
-                return any(self._matters(s) for s in definition.body)
-            if isinstance(definition, ast.ClassDef):
-                methods = [s for s in definition.body if isinstance(s, ast.FunctionDef)]
-                return bool(definition.bases) or any(self._matters(s) for m in methods for s in m.body)
+            return definition is not None and self._defined(definition)
         return False
+
+    def _defined(self, definition: ast.FunctionDef | ast.ClassDef) -> bool:
+        """Whether running a definition of this file touches what matters."""
+        if isinstance(definition, ast.FunctionDef):
+            return any(self._matters(s) for s in definition.body)
+        methods = [s for s in definition.body if isinstance(s, ast.FunctionDef)]
+        return bool(definition.bases) or any(self._matters(s) for m in methods for s in m.body)
+
+    def _local(self, qualified: str) -> tuple[Module, str] | None:
+        """The local module that a dotted name belongs to, and its name there; `None` for any other."""
+        parts = qualified.split(".")
+        for end in range(len(parts) - 1, 0, -1):
+            module = self._module.targets.get(".".join(parts[:end]) if any(parts[:end]) else "." * end)
+            if module is not None:
+                return module, parts[end]
+        return None
 
 
 def _running(node: ast.AST) -> list[ast.AST]:

@@ -124,7 +124,7 @@ def _name(ip: Interpreter, node: ast.Name, frame: Frame) -> Value:
         qualified = ip.names.qualified(node)
         if qualified == f"builtins.{node.id}" and not hasattr(builtins, node.id):
             # What a star import of another module binds.
-            qualified = f"*.{node.id}" if ip.names.stars else None
+            qualified = f"*.{node.id}" if ip.names.stars(ip.names.module(node).tree) else None
         return Value(ref=qualified) if qualified else EMPTY
     if value.dep is Dep.PENDING and not frame.forward and not sinks.is_runtime_argument(ip, node):
         return sinks.arrive(ip, node, value, frame)

@@ -170,7 +170,7 @@ def _checkpoint(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Fr
     for ref in function.defs:
         shift = 1 if ref.bound is not None else 0
         given = {i + shift: v for i, (_, v) in enumerate(arguments.positional[1:])}
-        results.append(calls.enter(ip, ref, given, ip.closures.get(ref.node, ip.module), node, frame))
+        results.append(calls.enter(ip, ref, given, ip.closure(ref.node), node, frame))
     if results:
         return join_all(results)
     return operators.elementwise(ip, arguments.positional[1:], node, frame)

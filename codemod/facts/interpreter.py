@@ -10,7 +10,8 @@ import ast
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from . import calls, expressions, owners, stores
+from ..program import Module, Program
+from . import calls, expressions, modules, owners, stores
 from .heap import Classes, Heap
 from .made import Made
 from .names import Names
@@ -58,6 +59,14 @@ class Frame:
     fetching: ast.AST | None = None
 
     @property
+    def root(self) -> Frame:
+        """The frame of the module that it belongs to."""
+        frame = self
+        while frame.outer is not None:
+            frame = frame.outer
+        return frame
+
+    @property
     def depth(self) -> int:
         """Length of the call chain."""
         frame, count = self.caller, 0
@@ -67,27 +76,25 @@ class Frame:
 
 
 class Interpreter:
-    """State of the interpretation of one file.
+    """State of the interpretation of a program.
 
     Args:
-        tree: the module.
-        source: its text.
-        parents: child node -> parent node.
-        names: resolver of its names.
+        program: its files.
+        parents: child node -> parent node, in all of them.
+        names: resolver of their names.
         split_dim: dimension along which hand-made batches are taken to be split, `None` to leave them whole.
     """
 
     def __init__(
         self,
-        tree: ast.Module,
-        source: str,
+        program: Program,
         parents: dict[ast.AST, ast.AST],
         names: Names,
         split_dim: int | None = 0,
     ) -> None:
         self.split_dim = split_dim
-        self.tree = tree
-        self._text = SourceText(source)
+        self.program = program
+        self._texts = {module.tree: SourceText(module.source) for module in program.modules}
         self.parents = parents
         self.names = names
         self.heap = Heap()
@@ -98,20 +105,25 @@ class Interpreter:
         self.running: set[ast.AST] = set()
         self.called: set[ast.AST] = set()
         self.closures: dict[ast.AST, Frame] = {}
-        self.module = Frame(env={})
+        self.frames: dict[Module, Frame] = {}
+        self.imported: set[Module] = set()
         self.loop_sources: dict[ast.AST, set[ast.AST]] = {}
         self.batch_sizes: dict[ast.AST, str] = {}
         self.loads: dict[ast.expr, ast.expr] = {}
         self.current: dict[ast.AST, Value] = {}
         self.receivers: dict[ast.AST, Value] = {}
-        self.uses_minus_100 = any(_is_minus_100(node) for node in ast.walk(tree))
+        self.uses_minus_100 = any(_is_minus_100(node) for module in program.modules for node in ast.walk(module.tree))
         self.made = Made()
         self.owned_now: set[int] = set()
         self.whole: dict[ast.expr, None] = {}
 
     def text(self, node: ast.AST) -> str:
         """Source text of a node."""
-        return self._text.of(node)
+        return self._texts[self.names.module(node).tree].of(node)
+
+    def frame_of(self, node: ast.AST) -> Frame:
+        """The module frame of the file that a node stands in."""
+        return self.frames.setdefault(self.names.module(node), Frame(env={}))
 
     def allocate(
         self, node: ast.AST, frame: Frame, kind: str = "", *, cls: ast.ClassDef | None = None, ref: str | None = None
@@ -121,13 +133,14 @@ class Interpreter:
         return self.heap.allocate(node, kind, context=(frame.self_cell, call), cls=cls, ref=ref, loops=frame.loops)
 
     def run(self) -> None:
-        """One pass over the program: the module, then every function that nothing called."""
+        """One pass over the program: the script with what it imports, then its functions that nothing called."""
         self.memo.clear()
         self.called.clear()
         self.owned_now.clear()
-        self.module = Frame(env=dict(self.module.env))
-        self.block(self.tree.body, self.module)
-        for node in ast.walk(self.tree):
+        self.imported.clear()
+        entry = self.program.entry
+        modules.load(self, entry)
+        for node in ast.walk(entry.tree):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node not in self.called:
                 self._run_uncalled(node)
         owners.name_optimizers(self)
@@ -140,8 +153,11 @@ class Interpreter:
             bound = self.heap.allocate(parent, "unmade", cls=parent)
             if self.classes.is_module(parent):
                 self.heap.mark(bound, Role.MODEL)
-        closure = self.closures.get(node, self.module)
-        calls.enter(self, FunctionRef(node, bound), {}, closure, None)
+        calls.enter(self, FunctionRef(node, bound), {}, self.closure(node), None)
+
+    def closure(self, node: ast.AST) -> Frame:
+        """The frame that a function was defined in: its module's if that did not run."""
+        return self.closures.get(node) or self.frame_of(node)
 
     # ---- statements -------------------------------------------------------------------------------------------------
 
@@ -166,14 +182,15 @@ class Interpreter:
     def _import(self, node: ast.Import, frame: Frame) -> None:
         for alias in node.names:
             name = alias.asname or alias.name.split(".")[0]
-            self.bind(name, Value(ref=alias.name if alias.asname else name), frame)
+            self.bind(name, modules.imported(self, node, alias.name, bool(alias.asname)), frame)
 
     def _importfrom(self, node: ast.ImportFrom, frame: Frame) -> None:
-        module = "." * node.level + (node.module or "")
         for alias in node.names:
-            if alias.name != "*":
-                separator = "" if module.endswith(".") else "."
-                self.bind(alias.asname or alias.name, Value(ref=f"{module}{separator}{alias.name}"), frame)
+            if alias.name == "*":
+                for name, value in modules.starred(self, node).items():
+                    self.bind(name, value, frame)
+            else:
+                self.bind(alias.asname or alias.name, modules.member(self, node, alias.name), frame)
 
     def _assert(self, node: ast.Assert, frame: Frame) -> None:
         expressions.decide(self, node.test, frame)
@@ -335,13 +352,14 @@ class Interpreter:
     def bind(self, name: str, value: Value, frame: Frame) -> None:
         """Assign a name where the function says it lives."""
         if name in frame.global_names:
-            self.module.env[name] = join(self.module.env.get(name, EMPTY), value)
+            home = frame.root.env
+            home[name] = join(home.get(name, EMPTY), value)
             return
         if name in frame.nonlocal_names:
             outer = frame.outer
             while outer is not None and name not in outer.env:
                 outer = outer.outer
-            (outer or self.module).env[name] = value
+            (outer or frame.root).env[name] = value
             return
         frame.env[name] = value
 
@@ -352,7 +370,7 @@ class Interpreter:
             if name in current.env and (current is frame or not isinstance(current.node, ast.ClassDef)):
                 return current.env[name]
             current = current.outer
-        return self.module.env.get(name)
+        return None
 
 
 def _is_minus_100(node: ast.AST) -> bool:

@@ -67,7 +67,7 @@ def _cell_element(ip: Interpreter, cell: int, value: Value, frame: Frame) -> Val
         method = ip.classes.method(held.cls, name)
         if method is None:
             continue
-        result = calls.enter(ip, FunctionRef(method, cell), {}, ip.closures.get(method, ip.module), None, frame)
+        result = calls.enter(ip, FunctionRef(method, cell), {}, ip.closure(method), None, frame)
         if name == "__next__":
             return result
         if result.objs != frozenset({cell}):
@@ -104,7 +104,7 @@ def member(ip: Interpreter, value: Value, frame: Frame) -> Value:
         held = ip.heap[cell]
         method = ip.classes.method(held.cls, "__getitem__") if held.cls is not None else None
         if method is not None and frame.depth < 12:
-            closure = ip.closures.get(method, ip.module)
+            closure = ip.closure(method)
             found = join(found, calls.enter(ip, FunctionRef(method, cell), {1: HOST}, closure, None, frame))
         else:
             found = join(found, held.element)
@@ -173,7 +173,7 @@ def sample_of(ip: Interpreter, dataset: Value, frame: Frame) -> Value:
             for name in ("__getitem__", "__iter__"):
                 method = ip.classes.method(cell.cls, name)
                 if method is not None:
-                    closure = ip.closures.get(method, ip.module)
+                    closure = ip.closure(method)
                     result = calls.enter(ip, FunctionRef(method, index), {1: HOST}, closure, None, frame)
                     found = join(found, result.element or EMPTY if name == "__iter__" else result)
                     break

@@ -161,7 +161,7 @@ def _of_optimizer(
         for ref in arguments.get(0, "closure").defs:
             from . import calls
 
-            calls.enter(ip, ref, {}, ip.closures.get(ref.node, ip.module), node, frame)
+            calls.enter(ip, ref, {}, ip.closure(ref.node), node, frame)
     elif name == "zero_grad":
         ip.made.zero_grads[node] = None
     return Value(batch=GLOBAL)

@@ -218,6 +218,7 @@ class Facts:
         runtime_imported: whether the import is already there.
         entry_statement: the first statement that matters when the program runs (seed, device, model, data): the init
             call goes right before it; `None` in a file that no run starts from.
+        program: the facts of all files of the program, this one's among them, the script's first.
         is_training: whether the file trains a model at all (else it is left alone).
     """
 
@@ -246,7 +247,15 @@ class Facts:
     splits: list[Split] = field(default_factory=list)
     fulls: list[Full] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
+    program: list[Facts] = field(default_factory=list, repr=False)
     _text: SourceText | None = None
+
+    def holds(self, node: ast.AST) -> bool:
+        """Whether a node stands in this file."""
+        found: ast.AST | None = node
+        while found is not None and found is not self.tree:
+            found = self.parents.get(found)
+        return found is not None
 
     def text(self, node: ast.AST) -> str:
         """Source text of a node."""

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from ..program import Module
+
+MAX_HOPS = 8  # of a name from module to module
 Scope = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
 
 
@@ -22,19 +26,38 @@ class _Bindings:
 
 
 class Names:
-    """Resolve names of one file.
+    """Resolve names of the files of a program.
 
     Args:
-        tree: the file's module.
-        parents: child node -> parent node.
+        modules: the files.
+        parents: child node -> parent node, in all of them.
     """
 
-    def __init__(self, tree: ast.Module, parents: dict[ast.AST, ast.AST]) -> None:
+    def __init__(self, modules: Iterable[Module], parents: dict[ast.AST, ast.AST]) -> None:
         self._parents = parents
-        self._scopes: dict[ast.AST, _Bindings] = {tree: _Bindings()}
+        self._scopes: dict[ast.AST, _Bindings] = {}
         self._scope_of: dict[ast.AST, ast.AST] = {}
-        self.stars: list[ast.ImportFrom] = []
-        self._collect(tree, tree)
+        self._modules: dict[ast.AST, Module] = {}
+        self._stars: dict[ast.AST, list[ast.ImportFrom]] = {}
+        for module in modules:
+            self._modules[module.tree] = module
+            self._scopes[module.tree] = _Bindings()
+            self._stars[module.tree] = []
+            self._collect(module.tree, module.tree)
+
+    def stars(self, tree: ast.AST) -> list[ast.ImportFrom]:
+        """The star imports of a file."""
+        return self._stars[tree]
+
+    def module(self, node: ast.AST) -> Module:
+        """The file that a node stands in."""
+        return self._modules[self._file(node)]
+
+    def _file(self, node: ast.AST) -> ast.AST:
+        scope = self._scope_of[node]
+        while not isinstance(scope, ast.Module):
+            scope = self._scope_of[scope]
+        return scope
 
     def _collect(self, node: ast.AST, scope: ast.AST) -> None:
         """One traversal: which scope each node stands in, and what each scope binds."""
@@ -93,7 +116,7 @@ class Names:
         module = "." * node.level + (node.module or "")
         for alias in node.names:
             if alias.name == "*":
-                self.stars.append(node)
+                self._stars[self._file(node)].append(node)
             else:
                 separator = "" if module.endswith(".") else "."
                 bindings.imports[alias.asname or alias.name] = f"{module}{separator}{alias.name}"
@@ -106,18 +129,21 @@ class Names:
         """A node that is not in the tree is evaluated in the scope of one that is."""
         self._scope_of[node] = self._scope_of[like]
 
-    def is_bound(self, name: str) -> bool:
-        """Whether any scope of the file binds a name to anything but an import of the runtime."""
+    def is_bound(self, name: str, tree: ast.AST) -> bool:
+        """Whether any scope of a file binds a name to anything but an import of the runtime."""
         return any(
             name in b.others or b.imports.get(name, "distify.runtime") != "distify.runtime"
-            for b in self._scopes.values()
+            for scope, b in self._scopes.items()
+            if self._file(scope) is tree
         )
 
     def qualified(self, node: ast.AST) -> str | None:
         """Dotted name of something imported (`torch.optim.Adam`) or built in (`builtins.print`), else `None`."""
         if isinstance(node, ast.Attribute):
             base = self.qualified(node.value)
-            return None if base is None or base.startswith("builtins.") else f"{base}.{node.attr}"
+            if base is None or base.startswith("builtins."):
+                return None
+            return self._at_home(self._modules[self._file(node)], f"{base}.{node.attr}")
         if not isinstance(node, ast.Name):
             return None
         scope: ast.AST | None = self._scope_of.get(node)
@@ -126,11 +152,51 @@ class Names:
             if first or not isinstance(scope, ast.ClassDef):
                 found = self._lookup(node, self._scopes[scope], isinstance(scope, ast.Module))
                 if not isinstance(found, bool):
-                    return found
+                    return None if found is None else self._at_home(self._modules[self._file(node)], found)
             first = False
             scope = self._scope_of[scope] if not isinstance(scope, ast.Module) else None
-        starred = star_home(node.id, self.stars)
+        module = self._modules[self._file(node)]
+        starred = star_home(node.id, self._stars[module.tree]) or self._from_star(module, node.id)
         return starred or f"builtins.{node.id}"
+
+    def _from_star(self, module: Module, name: str, depth: int = 0) -> str | None:
+        """What a star import of a local module binds a name to."""
+        for node in self._stars[module.tree]:
+            base = "." * node.level + (node.module or "")
+            target = module.targets.get(base)
+            if target is not None and target.tree in self._scopes and self._exports(target, name, depth):
+                return self._at_home(module, f"{base}{'' if base.endswith('.') else '.'}{name}", depth)
+        return None
+
+    def _exports(self, module: Module, name: str, depth: int) -> bool:
+        """Whether `from module import *` binds a name."""
+        bindings = self._scopes[module.tree]
+        if name.startswith("_") or depth > MAX_HOPS:
+            return False
+        found = name in bindings.imports or name in bindings.others
+        return (
+            found
+            or star_home(name, self._stars[module.tree]) is not None
+            or (self._from_star(module, name, depth + 1) is not None)
+        )
+
+    def _at_home(self, module: Module, dotted: str, depth: int = 0) -> str:
+        """The name that something has where a local module got it from: `utils.nn.Linear` is `torch.nn.Linear`."""
+        if not module.targets or depth > MAX_HOPS:
+            return dotted
+        parts = dotted.split(".")
+        for end in range(len(parts) - 1, 0, -1):
+            target = module.targets.get(".".join(parts[:end]) if any(parts[:end]) else "." * end)
+            if target is None or target.tree not in self._scopes or not parts[end]:
+                continue
+            name, rest = parts[end], parts[end + 1 :]
+            bindings = self._scopes[target.tree]
+            if name in bindings.others:
+                return dotted
+            found = bindings.imports.get(name) or star_home(name, self._stars[target.tree])
+            found = self._at_home(target, found, depth + 1) if found else self._from_star(target, name, depth + 1)
+            return ".".join([found, *rest]) if found else dotted
+        return dotted
 
     @staticmethod
     def _lookup(node: ast.Name, bindings: _Bindings, module: bool) -> str | Literal[False] | None:

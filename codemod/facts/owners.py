@@ -121,7 +121,7 @@ def name_of(ip: Interpreter, cell: int, frame: Frame, hidden: frozenset[str] = f
         if found is not None:
             return found
         current = current.outer
-    for name, value in ip.module.env.items():
+    for name, value in frame.root.env.items():
         if name not in hidden and cell in value.objs and value.items is None and not value.part:
             return name
     current = frame

@@ -33,7 +33,8 @@ class Region:
 def find_steps(made: Made, forwards: list[Forward], parents: dict[ast.AST, ast.AST], tree: ast.Module) -> list[Step]:
     """Group backwards, optimizer steps and what belongs to them by the iteration that holds them."""
     homes: dict[ast.AST, None] = {}
-    for call in sorted(made.steps, key=position):
+    inside = _inside(tree)
+    for call in sorted((call for call in made.steps if call in inside), key=position):
         home = _home(call, made, parents, tree)
         homes.setdefault(home, None)
     steps = [_step(home, made, forwards, parents) for home in homes]

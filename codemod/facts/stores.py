@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import attributes, bends, expressions, loops, memory, operators, sinks
+from . import attributes, bends, expressions, loops, memory, modules, operators, sinks
 from .values import EMPTY, EXACT_ROWS, GLOBAL, HOST, REDUCED, SAMPLE, Batch, Dep, Role, Value, tensor
 
 if TYPE_CHECKING:
@@ -75,6 +75,10 @@ def _attribute(ip: Interpreter, target: ast.Attribute, value: Value, frame: Fram
         value = replace(value, arrival=None)
     memory.note_assigned(ip, target, value, frame)
     for cell in base.objs:
+        module = modules.of_cell(ip, cell)
+        if module is not None:
+            ip.frames[module].env[target.attr] = value
+            continue
         ip.heap.store(cell, target.attr, replace(value, arrival=None))
         if Role.MODEL in ip.heap[cell].roles:
             adopt(ip, cell, value)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @rule("stars")
 def stars(facts: Facts, options: Options) -> Iterator[Outcome]:
     """A warning for each star import of a torch module."""
-    for node in facts.names.stars:
+    for node in facts.names.stars(facts.tree):
         if node.level == 0 and (node.module or "").split(".")[0] == "torch":
             message = f"'from {node.module} import *': only the best-known names of it are recognised"
             yield finding("DST604", node, message, level="warning")

@@ -8,12 +8,13 @@ import pytest
 
 from distify.codemod.facts import analyse
 from distify.codemod.facts.names import Names
+from distify.codemod.program import Module
 
 
 def names_of(source: str) -> tuple[ast.Module, Names]:
     tree = ast.parse(source)
     parents = {child: parent for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)}
-    return tree, Names(tree, parents)
+    return tree, Names([Module("train.py", source, tree)], parents)
 
 
 def resolved(source: str, text: str) -> str | None:

@@ -1,0 +1,94 @@
+"""Abstract interpretation: imports of local modules, which run when they are first imported."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from .values import EMPTY, Value
+
+if TYPE_CHECKING:
+    from ..program import Module
+    from .interpreter import Interpreter
+
+KIND = "module"
+
+
+def load(ip: Interpreter, module: Module) -> None:
+    """Interpret a module's statements, once in each pass; in a cycle of imports, what ran so far is there."""
+    if module in ip.imported:
+        return
+    ip.imported.add(module)
+    from .interpreter import Frame
+
+    before = ip.frames.get(module)
+    ip.frames[module] = frame = Frame(env=dict(before.env) if before is not None else {})
+    ip.block(module.tree.body, frame)
+
+
+def value_of(ip: Interpreter, module: Module) -> Value:
+    """A module as an object, whose attributes are its global names."""
+    load(ip, module)
+    return Value(objs=frozenset({ip.heap.allocate(module.tree, KIND)}))
+
+
+def imported(ip: Interpreter, node: ast.Import, name: str, renamed: bool) -> Value:
+    """What `import a.b` binds to `a`, or `import a.b as c` to `c`."""
+    here = ip.names.module(node)
+    top = name.split(".")[0]
+    parts = name.split(".")
+    found = [ip.program.resolve(here, ".".join(parts[: end + 1])) for end in range(len(parts))]
+    for module in found:
+        if module is not None:
+            load(ip, module)
+    wanted = found[-1] if renamed else found[0]
+    return value_of(ip, wanted) if wanted is not None else Value(ref=name if renamed else top)
+
+
+def member(ip: Interpreter, node: ast.ImportFrom, name: str) -> Value:
+    """What `from module import name` binds: a global name of the module, or a module inside it."""
+    here = ip.names.module(node)
+    base = "." * node.level + (node.module or "")
+    dotted = f"{base}{'' if base.endswith('.') else '.'}{name}"
+    module = ip.program.resolve(here, base)
+    if module is None:
+        inner = ip.program.resolve(here, dotted)
+        return value_of(ip, inner) if inner is not None else Value(ref=dotted)
+    load(ip, module)
+    return attribute(ip, module, name) or Value(ref=dotted)
+
+
+def starred(ip: Interpreter, node: ast.ImportFrom) -> dict[str, Value]:
+    """What `from module import *` binds; nothing that is known if the module is none of the program."""
+    module = ip.program.resolve(ip.names.module(node), "." * node.level + (node.module or ""))
+    if module is None:
+        return {}
+    load(ip, module)
+    return {name: value for name, value in ip.frames[module].env.items() if not name.startswith("_")}
+
+
+def attribute(ip: Interpreter, module: Module, name: str) -> Value | None:
+    """A global name of a module, or a module inside it; `None` if it has neither."""
+    frame = ip.frames.get(module)
+    found = frame.env.get(name) if frame is not None else None
+    if found is not None:
+        return found
+    inner = ip.program.submodule(module, name)
+    return value_of(ip, inner) if inner is not None else None
+
+
+def of_cell(ip: Interpreter, index: int) -> Module | None:
+    """The module that an object is, `None` for any other object."""
+    cell = ip.heap[index]
+    return ip.names.module(cell.node) if cell.kind == KIND and isinstance(cell.node, ast.Module) else None
+
+
+def any_of(ip: Interpreter, module: Module) -> Value:
+    """A function or class of a module whose name is known only at run time: `getattr(models, args.arch)`."""
+    frame = ip.frames.get(module)
+    found = EMPTY
+    for value in frame.env.values() if frame is not None else ():
+        if value.defs or value.classes:
+            found = replace(found, defs=found.defs | value.defs, classes=found.classes | value.classes)
+    return found

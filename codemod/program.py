@@ -1,0 +1,235 @@
+"""The files that make up a program: the script that is run, and the local modules that it imports.
+
+Modules are found as Python would find them next to the script, and above it up to the root of the project (people put
+that on `sys.path`). Nothing is imported: what lies outside the project, or can't be found, stays a name.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+MARKERS = (".git", "pyproject.toml", "setup.py", "setup.cfg")
+OUTSIDE = ("site-packages", "dist-packages")
+MAIN = "__main__"
+
+Reader = Callable[[str], "str | None"]
+"""Gives the text of a file, `None` if it is no readable Python."""
+
+
+@dataclass(eq=False)
+class Module:
+    """A file of a program.
+
+    Attributes:
+        path: as messages call it; empty for a folder without `__init__.py`.
+        source: its decoded text.
+        tree: its `ast`.
+        real: its resolved path; the folder's for one without `__init__.py`.
+        is_package: whether it is a folder's `__init__.py`, or the folder itself.
+    """
+
+    path: str
+    source: str
+    tree: ast.Module
+    real: str = ""
+    is_package: bool = False
+    targets: dict[str, Module] = field(default_factory=dict, repr=False)
+
+    @property
+    def folder(self) -> str:
+        """The folder that its relative imports start from."""
+        return self.real if self.is_package and not self.real.endswith(".py") else os.path.dirname(self.real)
+
+
+@dataclass(eq=False)
+class Program:
+    """A script and the local modules that it imports, itself first, then as they are met.
+
+    Attributes:
+        modules: every file, the script first.
+        roots: folders in which absolute imports are looked up.
+    """
+
+    modules: list[Module]
+    roots: tuple[str, ...] = ()
+
+    @property
+    def entry(self) -> Module:
+        """The script that is run."""
+        return self.modules[0]
+
+    @classmethod
+    def single(cls, path: str, source: str) -> Program:
+        """A program of one file, whose imports are not followed.
+
+        Raises:
+            SyntaxError: the text is no Python of the running version.
+        """
+        return cls([Module(path, source, ast.parse(source))])
+
+    @classmethod
+    def load(cls, path: str, source: str, read: Reader) -> Program:
+        """A script with all local modules that it reaches.
+
+        Args:
+            path: of the script.
+            source: its text.
+            read: gives the text of another file.
+
+        Raises:
+            SyntaxError: the script is no Python of the running version.
+        """
+        real = os.path.realpath(path)
+        entry = Module(path, source, ast.parse(source), real)
+        program = cls([entry], search_roots(os.path.dirname(real)))
+        Loader(program, path, read).follow()
+        return program
+
+    def resolve(self, module: Module, name: str) -> Module | None:
+        """The module of the program that an import names (with leading dots if relative), `None` if none does."""
+        return module.targets.get(name)
+
+    def submodule(self, package: Module, name: str) -> Module | None:
+        """A module of the program inside a package, if anything imports it."""
+        base = os.path.join(package.folder, name) if package.is_package else ""
+        found = (base + ".py", os.path.join(base, "__init__.py"), base)
+        return next((item for item in self.modules if base and item.real in found), None)
+
+
+def search_roots(folder: str) -> tuple[str, ...]:
+    """Where a script's absolute imports are looked up: its folder, those above it in its project, and `src` there."""
+    found, current = [folder], folder
+    top = project_root(folder)
+    while top is not None and current != top:
+        current = os.path.dirname(current)
+        found.append(current)
+    source = os.path.join(found[-1], "src")
+    return (*found, source) if os.path.isdir(source) and source not in found else tuple(found)
+
+
+def project_root(folder: str) -> str | None:
+    """The nearest folder at or above one that looks like the root of a project."""
+    current = folder
+    while True:
+        if any(os.path.exists(os.path.join(current, name)) for name in MARKERS):
+            return current
+        parent = os.path.dirname(current)
+        if parent == current:
+            return None
+        current = parent
+
+
+class Loader:
+    """Follows the imports of a program.
+
+    Args:
+        program: holds the script; what is found is added to it.
+        path: of the script as the user gave it; other files are called accordingly.
+        read: gives the text of a file.
+    """
+
+    def __init__(self, program: Program, path: str, read: Reader) -> None:
+        self.program = program
+        self.read = read
+        self.absolute = os.path.isabs(path)
+        self.known: dict[str, Module | None] = {program.entry.real: program.entry}
+
+    def follow(self) -> None:
+        """Load everything that is imported, directly or not."""
+        for module in self.program.modules:  # grows while it is gone through
+            for name in imported(module.tree):
+                found = self.find(module, name)
+                if found is not None:
+                    module.targets[name] = found
+
+    def find(self, module: Module, name: str) -> Module | None:
+        """The module that a dotted name means in a file."""
+        stripped = name.lstrip(".")
+        level = len(name) - len(stripped)
+        parts = stripped.split(".") if stripped else []
+        if level:
+            folder = module.folder
+            for _ in range(level - 1):
+                folder = os.path.dirname(folder)
+            return self.below(folder, parts)
+        for root in self.program.roots:
+            found = self.below(root, parts)
+            if found is not None:
+                return found
+        return None
+
+    def below(self, folder: str, parts: list[str]) -> Module | None:
+        """A module by its path from a folder; packages on the way are loaded too."""
+        if not parts:
+            return self.load(os.path.join(folder, "__init__.py"), True) or self.bare(folder)
+        path = folder
+        for index, part in enumerate(parts):
+            path = os.path.join(path, part)
+            initial = self.load(os.path.join(path, "__init__.py"), True)
+            last = index == len(parts) - 1
+            if last:
+                return initial or self.load(path + ".py", False) or self.bare(path)
+            if initial is None and not os.path.isdir(path):
+                return None
+        return None
+
+    def load(self, path: str, is_package: bool) -> Module | None:
+        """The module in a file, if there is one that can be read and parsed."""
+        real = os.path.realpath(path)
+        if real not in self.known:
+            self.known[real] = None
+            source = self.read(path) if os.path.isfile(path) and not is_outside(real) else None
+            if source is not None:
+                try:
+                    tree = ast.parse(source)
+                except (SyntaxError, ValueError, RecursionError):
+                    return None
+                self.add(Module(self.shown(path), source, tree, real, is_package))
+        return self.known[real]
+
+    def bare(self, folder: str) -> Module | None:
+        """A folder without `__init__.py` that holds Python files, as a package with nothing in it."""
+        real = os.path.realpath(folder)
+        if real not in self.known:
+            self.known[real] = None
+            if os.path.isdir(real) and any(name.endswith(".py") for name in os.listdir(real)) and not is_outside(real):
+                self.add(Module("", "", ast.Module([], []), real, True))
+        return self.known[real]
+
+    def add(self, module: Module) -> None:
+        self.known[module.real] = module
+        self.program.modules.append(module)
+
+    def shown(self, path: str) -> str:
+        """What messages call a file: relative to where the user is, unless the script was given by a full path."""
+        relative = os.path.relpath(path)
+        return os.path.abspath(path) if self.absolute or relative.startswith("..") else relative
+
+
+def is_outside(path: str) -> bool:
+    """Whether a file belongs to an installed package."""
+    return any(f"{os.sep}{name}{os.sep}" in path for name in OUTSIDE)
+
+
+def imported(tree: ast.Module) -> Iterator[str]:
+    """Every dotted name that the imports of a file may mean a module by, relative ones with their dots."""
+    seen: set[str] = set()
+    for node in ast.walk(tree):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                parts = alias.name.split(".")
+                names += [".".join(parts[: end + 1]) for end in range(len(parts))]
+        elif isinstance(node, ast.ImportFrom):
+            base = "." * node.level + (node.module or "")
+            parts = base.split(".") if not node.level else []
+            names += [".".join(parts[: end + 1]) for end in range(len(parts))] or [base]
+            separator = "" if base.endswith(".") else "."
+            names += [f"{base}{separator}{alias.name}" for alias in node.names if alias.name != "*"]
+        for name in names:
+            if name not in seen:
+                seen.add(name)
+                yield name
