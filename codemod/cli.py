@@ -88,6 +88,9 @@ def rewrite(
     ] = None,
     diff: Annotated[bool, typer.Option("--diff", help="Print a unified diff; write nothing.")] = False,
     check: Annotated[bool, typer.Option("--check", help="Write nothing; exit 1 if a file would change.")] = False,
+    follow: Annotated[
+        bool, typer.Option("--follow/--no-follow", help="Convert the local modules that a script imports with it.")
+    ] = True,
     partial: Annotated[bool, typer.Option("--partial", help="Convert the rest although something is refused.")] = False,
     stdin_filename: Annotated[
         str | None, typer.Option("--stdin-filename", metavar="NAME", help="What to call standard input (-).")
@@ -119,5 +122,5 @@ def rewrite(
         )
     except OptionError as error:
         raise typer.BadParameter(str(error)) from None
-    code = convert(Request(paths, options, output, stdin_filename, diff, check, quiet, verbose))
+    code = convert(Request(paths, options, output, stdin_filename, diff, check, quiet, verbose, follow))
     raise typer.Exit(code)

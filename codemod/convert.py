@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from .files import FileError, Replacement, expand, read, reason, write_all
@@ -13,10 +13,11 @@ from .options import OptionError, Options, configuration
 from .report.diff import unified
 from .report.stream import complain, progress, put, put_diff, say
 from .report.text import Wording, report
-from .rewrite import InternalError, Result, rewrite_source
+from .rewrite import InternalError, Result
+from .rewriter import Rewriter
 from .source import SourceError
+from .targets import STDIN, Item, placed, target
 
-STDIN = "-"
 BUG = "This is a mistake of distify; nothing was written. Please report it together with the file."
 
 DONE, CHANGES, FAILED = 0, 1, 2
@@ -34,6 +35,7 @@ class Request:
         stdin_filename: what to call standard input.
         diff, check: show or compare instead of writing.
         quiet, verbose: how much to say.
+        follow: whether the local modules that a script imports are converted with it.
     """
 
     paths: Sequence[str]
@@ -44,6 +46,7 @@ class Request:
     check: bool = False
     quiet: bool = False
     verbose: bool = False
+    follow: bool = True
 
     @property
     def writes(self) -> bool:
@@ -51,34 +54,20 @@ class Request:
         return not (self.diff or self.check)
 
 
-@dataclass(frozen=True)
-class Item:
-    """A file to convert.
-
-    Attributes:
-        path: where it is, `-` for standard input.
-        name: what messages call it.
-        root: the folder that it was found through, "" for a file given by name.
-        data: its bytes.
-        target: where the conversion goes.
-    """
-
-    path: str
-    name: str
-    root: str
-    data: bytes
-    target: str = STDIN
-
-
 def convert(request: Request) -> int:
     """Converts files and returns the exit code. Nothing is written if one of them fails or is refused."""
     try:
         items = list(inputs(request))
-        items = [replace(item, target=target(request, item, len(items))) for item in items]
+        items = [replace(item, target=target(request.out, item, len(items))) for item in items]
     except FileError as error:
         complain(str(error))
         return FAILED
     done, failed = converted(request, items)
+    try:
+        done = placed(request.out, done)
+    except FileError as error:
+        complain(str(error))
+        return FAILED
     refused = any(result.refused for _, result in done)
     differ = [(item, result) for item, result in done if result.changed]
     goes = request.options.partial or not (failed or refused)
@@ -96,8 +85,9 @@ def convert(request: Request) -> int:
             return FAILED
     scripts = [item.target for item, result in differ if result.entry and item.target != STDIN]
     # A single file named is asked about; a hook names a thousand, of which most train nothing.
-    named = request.verbose or (len(items) == 1 and not items[0].root)
-    wording = Wording(request.quiet, named, "converted" if request.writes else "would be converted")
+    named = len(items) == 1 and not items[0].root
+    verb = "converted" if request.writes else "would be converted"
+    wording = Wording(request.quiet, request.verbose, named, verb)
     say(report([result for _, result in done], wording, goes, scripts if goes and request.writes else []))
     if not items and not request.quiet:
         complain("no Python files found")
@@ -131,39 +121,56 @@ def standard_input() -> bytes:
         raise FileError(f"standard input: {reason(error)}") from None
 
 
-def target(request: Request, item: Item, count: int) -> str:
-    """Where the conversion of a file goes."""
-    if request.out is None:
-        return item.path
-    if request.out == STDIN:
-        if count > 1:
-            raise FileError("-o -: several files can't go to standard output; use --diff, or -o FOLDER")
-        return STDIN
-    below = os.path.relpath(item.path, item.root) if item.root else os.path.basename(item.name)
-    if item.root or os.path.isdir(request.out) or request.out.endswith(os.sep):
-        return os.path.join(request.out, below)
-    if count > 1:
-        raise FileError(f"{request.out}: not a folder, and there are {count} files to write")
-    return request.out
-
-
 def converted(request: Request, items: Sequence[Item]) -> tuple[list[tuple[Item, Result]], bool]:
-    """The results of all files that could be converted, and whether one could not."""
-    done: list[tuple[Item, Result]] = []
+    """The results of all files that could be converted and of the modules they import, and whether one could not."""
+    follows = request.follow and list(request.paths) != [STDIN]
+    rewriter = Rewriter(module_bytes if follows else None)
+    given = {item.name: item for item in items}
+    results: list[Result] = []
     failed = False
+
+    def attempt(work: Callable[[], None]) -> None:
+        nonlocal failed
+        try:
+            work()
+        except (SourceError, OptionError) as error:
+            complain(str(error))
+            failed = True
+        except InternalError as error:
+            complain(f"{error}. {BUG}")
+            failed = True
+
     with progress(not request.quiet) as shown:
         for number, item in enumerate(items, 1):
             shown.at(f"{item.name} ({number} of {len(items)})")
-            try:
-                options = replace(request.options, configured=configuration(Path(item.name).parent))
-                done.append((item, rewrite_source(item.data, item.name, options)))
-            except (SourceError, OptionError) as error:
-                complain(str(error))
-                failed = True
-            except InternalError as error:
-                complain(f"{error}. {BUG}")
-                failed = True
-    return done, failed
+            attempt(partial(rewriter.register, item.name, item.data))
+        scripts = rewriter.scripts()
+        for number, name in enumerate(scripts, 1):
+            shown.at(f"{name} (script {number} of {len(scripts)})")
+            attempt(partial(plan, rewriter, request.options, name))
+        attempt(lambda: results.extend(rewriter.results()))
+    return [pair_of(given, result) for result in results], failed
+
+
+def plan(rewriter: Rewriter, options: Options, name: str) -> None:
+    """Plan one script under the options that hold in its folder."""
+    rewriter.plan(name, replace(options, configured=configuration(Path(name).parent)))
+
+
+def pair_of(given: Mapping[str, Item], result: Result) -> tuple[Item, Result]:
+    """A result with its file: one that was given, or a module that was followed."""
+    item = given.get(result.path)
+    if item is not None:
+        return item, result
+    return Item(result.path, result.path, "", result.before, result.path), replace(result, followed=True)
+
+
+def module_bytes(path: str) -> bytes | None:
+    """The bytes of an imported module, `None` if it can't be read: it stays a name."""
+    try:
+        return read(path)
+    except FileError:
+        return None
 
 
 def deliver(done: Sequence[tuple[Item, Result]]) -> None:

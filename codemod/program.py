@@ -8,12 +8,18 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 MARKERS = (".git", "pyproject.toml", "setup.py", "setup.cfg")
 OUTSIDE = ("site-packages", "dist-packages")
 MAIN = "__main__"
+
+IMPORT = re.compile(
+    rb"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import\b[ \t(]*([^#\n]*)|import[ \t]+([\w., \t]+))", re.MULTILINE
+)
+WORD = re.compile(r"\w+")
 
 Reader = Callable[[str], "str | None"]
 """Gives the text of a file, `None` if it is no readable Python."""
@@ -207,6 +213,49 @@ class Loader:
         """What messages call a file: relative to where the user is, unless the script was given by a full path."""
         relative = os.path.relpath(path)
         return os.path.abspath(path) if self.absolute or relative.startswith("..") else relative
+
+
+def nearby(path: str, data: bytes, read: Callable[[str], bytes | None]) -> Iterator[str]:
+    """Files next to a script that it may import, directly or not, by a look at the text of its imports."""
+    roots = search_roots(os.path.dirname(os.path.realpath(path)))
+    todo, seen = [(os.path.realpath(path), data)], {os.path.realpath(path)}
+    for file, content in todo:  # grows while it is gone through
+        for found in candidates(file, content, roots):
+            real = os.path.realpath(found)
+            if real not in seen and os.path.isfile(real):
+                seen.add(real)
+                yield found
+                todo.append((real, read(found) or b""))
+
+
+def candidates(path: str, data: bytes, roots: tuple[str, ...]) -> Iterator[str]:
+    """Paths that the imports in a text may mean."""
+    for match in IMPORT.finditer(data):
+        base, members, plain = (group.decode() for group in match.groups(b""))
+        level = len(base) - len(base.lstrip("."))
+        folders = roots
+        if level:
+            folders = (os.path.normpath(os.path.join(os.path.dirname(path), *[".."] * (level - 1))),)
+        names = [base.lstrip(".")] if base else [part.split()[0] for part in plain.split(",") if part.split()]
+        for folder in folders:
+            for name in names:
+                below = os.path.join(folder, *name.split(".")) if name else folder
+                for stem in [below, *(os.path.join(below, member) for member in WORD.findall(members))]:
+                    yield f"{stem}.py"
+                    yield os.path.join(stem, "__init__.py")
+
+
+def has_main_guard(tree: ast.Module) -> bool:
+    """Whether a file has an `if __name__ == "__main__":`."""
+    return any(is_main_guard(node) for node in tree.body)
+
+
+def is_main_guard(node: ast.stmt) -> bool:
+    """Whether a statement is `if __name__ == "__main__":`."""
+    if not isinstance(node, ast.If) or not isinstance(node.test, ast.Compare):
+        return False
+    sides = [node.test.left, *node.test.comparators]
+    return any(isinstance(side, ast.Name) and side.id == "__name__" for side in sides)
 
 
 def is_outside(path: str) -> bool:

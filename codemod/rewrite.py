@@ -1,4 +1,4 @@
-"""From the bytes of one file to those of the converted one: facts, rules, edits, and the checks on what comes out."""
+"""From the bytes of files to those of the converted ones: facts, rules, edits, and the checks on what comes out."""
 
 from __future__ import annotations
 
@@ -7,16 +7,13 @@ import os
 import sys
 import traceback
 import warnings
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from .edits import AddImport, Edit
-from .findings import Finding, finding
+from .findings import Finding
 from .options import Options
-from .source import Source, SourceError, decode
-from .suppress import filtered, ignored
+from .source import SourceError
 
 DEPTH = 10_000
 LEVELS = {"error": 0, "warning": 1, "note": 2}
@@ -38,6 +35,7 @@ class Result:
         counts: edits by kind.
         training: whether the file trains a model; else it is left alone.
         entry: whether a run starts from it.
+        followed: whether it is a module that a script imports, and was not given itself.
     """
 
     path: str
@@ -48,6 +46,7 @@ class Result:
     counts: Mapping[str, int] = field(default_factory=dict)
     training: bool = False
     entry: bool = False
+    followed: bool = False
 
     @property
     def changed(self) -> bool:
@@ -60,18 +59,8 @@ class Result:
         return any(item.level == "error" for item in self.findings)
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What the rules ask for in one file."""
-
-    edits: list[Edit]
-    findings: list[Finding]
-    training: bool
-    entry: bool
-
-
 def rewrite_source(data: bytes, path: str, options: Options) -> Result:
-    """Converts one file.
+    """Converts one file by itself, without the modules that it imports.
 
     If something is refused, nothing is changed unless `options.partial` is set.
 
@@ -84,11 +73,28 @@ def rewrite_source(data: bytes, path: str, options: Options) -> Result:
         SourceError: the bytes are no Python source.
         InternalError: a mistake of distify.
     """
-    if b"torch" not in data:
-        return Result(path, data, data)
+    from .rewriter import Rewriter
+
+    rewriter = Rewriter(None)
+    rewriter.register(path, data)
+    for script in rewriter.scripts():
+        rewriter.plan(script, options)
+    return rewriter.results()[0]
+
+
+@contextmanager
+def careful(path: str) -> Iterator[None]:
+    """What goes wrong in here, but for what is wrong with the source, is a mistake of distify."""
     with warnings.catch_warnings(), deep_recursion():
         warnings.simplefilter("ignore")  # the compiler's own warnings about the source are for its user at run time
-        return convert_source(data, path, options)
+        try:
+            yield
+        except (SourceError, InternalError):
+            raise
+        except Exception as error:
+            if os.environ.get("DISTIFY_DEBUG"):
+                raise
+            raise InternalError(f"{path}: {described(error)}") from error
 
 
 @contextmanager
@@ -100,72 +106,6 @@ def deep_recursion() -> Iterator[None]:
         yield
     finally:
         sys.setrecursionlimit(limit)
-
-
-def convert_source(data: bytes, path: str, options: Options) -> Result:
-    """As `rewrite_source`, for a file that names torch."""
-    source = decode(data, path)
-    check_syntax(source.text, path)
-    try:
-        plan = make_plan(source.text, path, options)
-        findings = list(plan.findings)
-        text = source.text
-        if options.partial or not any(item.level == "error" for item in findings):
-            text = edited(source, plan, findings, path, options)
-    except (SourceError, InternalError):
-        raise
-    except Exception as error:
-        if os.environ.get("DISTIFY_DEBUG"):
-            raise
-        raise InternalError(f"{path}: {described(error)}") from error
-    counts = Counter(edit.kind for edit in plan.edits if not isinstance(edit, AddImport)) if text != source.text else {}
-    return Result(
-        path,
-        data,
-        source.encode(text),
-        source.text,
-        tuple(sorted(dict.fromkeys(findings), key=lambda item: (item.span, LEVELS[item.level], item.code))),
-        dict(counts),
-        plan.training,
-        plan.entry,
-    )
-
-
-def make_plan(text: str, path: str, options: Options) -> Plan:
-    """Facts and rules over a text that parses, less what its comments suppress."""
-    from . import rules
-    from .facts import analyse
-
-    facts = analyse(text, path)
-    edits, findings = rules.run(facts, options) if facts.is_training else ([], [])
-    codes, wrong = ignored(text)
-    edits, findings = filtered(edits, [*facts.findings, *findings, *(wrong if facts.is_training else [])], codes)
-    return Plan(edits, findings, facts.is_training, facts.entry_statement is not None)
-
-
-def edited(source: Source, plan: Plan, findings: list[Finding], path: str, options: Options) -> str:
-    """The converted text, checked: it parses, it can be encoded, and a second conversion would change nothing."""
-    if not plan.edits:
-        return source.text
-    from .apply import UnsafeSource, apply
-
-    try:
-        text = apply(source.text, plan.edits)
-    except UnsafeSource as error:
-        findings.append(finding("DST902", None, f"this source can't be edited safely: {error}"))
-        return source.text
-    source.encode(text)
-    try:
-        ast.parse(text)
-    except SyntaxError as error:
-        raise InternalError(
-            f"{path}: the conversion doesn't parse: {error.msg} in {(error.text or '').strip()!r}"
-        ) from None
-    again = make_plan(text, path, options)
-    if apply(text, again.edits) != text:
-        kinds = ", ".join(sorted({edit.kind for edit in again.edits}))
-        raise InternalError(f"{path}: a second conversion would change the file again ({kinds})")
-    return text
 
 
 def check_syntax(text: str, path: str) -> None:

@@ -89,8 +89,8 @@ def _unseen_optimizer(facts: Facts, ip: Interpreter) -> list[Finding]:
     ]
     if not backwards or updates or not steps:
         return updates if backwards else []
-    message = "What this backward trains is not known: no optimizer is built in this file."
-    hint = "build the optimizer in this file, with torch.optim, from the parameters of its model"
+    message = "What this backward trains is not known: no optimizer is built here."
+    hint = "give the script that builds it, whose imports are followed, or build it here from the model's parameters"
     return [finding("DST202", min(backwards, key=position), message, hint)]
 
 

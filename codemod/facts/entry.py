@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from ..program import Module, Program
+from ..program import Module, Program, is_main_guard
 from .names import Names
 
 _ROOTS = {
@@ -62,7 +62,7 @@ class Entry:
         if self._busy:
             return False
         self._busy = True
-        guarded = [node for node in self._tree.body if not _is_main_guard(node)]
+        guarded = [node for node in self._tree.body if not is_main_guard(node)]
         found = self._first(guarded, descend=False) is not None
         self._busy = False
         return found
@@ -80,7 +80,7 @@ class Entry:
                 continue
             if not self._matters(node):
                 continue
-            if _is_main_guard(node):
+            if is_main_guard(node):
                 assert isinstance(node, ast.If)
                 return self._first(node.body, descend)
             if isinstance(node, ast.Try):
@@ -126,6 +126,9 @@ class Entry:
             if qualified.startswith(_HARMLESS) or qualified in _HARMLESS_ROOTS:
                 return False
             local = self._local(qualified)
+            alone = not isinstance(self._names.parent(node), ast.Attribute)
+            if alone and self._module.targets.get(qualified) is not None:
+                return True  # a module handed on: what is taken from it is known at run time only
             if local is not None:
                 return self._entries.using(*local)
             if root in _ROOTS or qualified.startswith("."):
@@ -168,11 +171,3 @@ def _running(node: ast.AST) -> list[ast.AST]:
 def _is_option(node: ast.AST) -> bool:
     """`parser.add_argument(…)`: its default is no device yet."""
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "add_argument"
-
-
-def _is_main_guard(node: ast.stmt) -> bool:
-    """`if __name__ == "__main__":`."""
-    if not isinstance(node, ast.If) or not isinstance(node.test, ast.Compare):
-        return False
-    sides = [node.test.left, *node.test.comparators]
-    return any(isinstance(s, ast.Name) and s.id == "__name__" for s in sides)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from .values import EMPTY, Value
+from .values import Value, union
 
 if TYPE_CHECKING:
     from ..program import Module
@@ -85,10 +84,12 @@ def of_cell(ip: Interpreter, index: int) -> Module | None:
 
 
 def any_of(ip: Interpreter, module: Module) -> Value:
-    """A function or class of a module whose name is known only at run time: `getattr(models, args.arch)`."""
+    """What a module may give for a name that is known only at run time, as in `getattr(models, args.arch)`.
+
+    A class of modules if it has any, else a function or another class.
+    """
     frame = ip.frames.get(module)
-    found = EMPTY
-    for value in frame.env.values() if frame is not None else ():
-        if value.defs or value.classes:
-            found = replace(found, defs=found.defs | value.defs, classes=found.classes | value.classes)
-    return found
+    values = list(frame.env.values()) if frame is not None else []
+    classes, defs = union(value.classes for value in values), union(value.defs for value in values)
+    models = frozenset(cls for cls in classes if ip.classes.is_module(cls))
+    return Value(classes=models) if models else Value(classes=classes, defs=defs)

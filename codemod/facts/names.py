@@ -53,6 +53,10 @@ class Names:
         """The file that a node stands in."""
         return self._modules[self._file(node)]
 
+    def parent(self, node: ast.AST) -> ast.AST | None:
+        """The node around a node."""
+        return self._parents.get(node)
+
     def _file(self, node: ast.AST) -> ast.AST:
         scope = self._scope_of[node]
         while not isinstance(scope, ast.Module):

@@ -18,10 +18,12 @@ Line = list[tuple[str, str]]
 
 @dataclass(frozen=True)
 class Wording:
-    """How much is said: `quiet` leaves errors only, `verbose` adds files that are left alone; `done` is the verb."""
+    """How much is said: `quiet` leaves errors only, `verbose` adds files that are left alone, `named` those that
+    were named by the user; `done` is the verb."""
 
     quiet: bool = False
     verbose: bool = False
+    named: bool = False
     done: str = "converted"
 
 
@@ -64,11 +66,11 @@ def summary(result: Result, wording: Wording, written: bool) -> str:
         return f"not converted, {plural(errors, 'place')} refused; --partial converts the rest"
     if result.changed:
         return "not converted, since another file was refused; --partial converts the rest"
-    if wording.quiet:
+    if wording.quiet or (result.followed and not wording.verbose):
         return ""
     if result.training:
-        return "nothing to do, already converted"
-    return "left alone, it trains no model" if wording.verbose else ""
+        return "nothing to do" if result.followed else "nothing to do, already converted"
+    return "left alone, it trains no model" if wording.verbose or wording.named else ""
 
 
 def on_finding(path: str, item: Finding, text: Text) -> Iterator[Line]:

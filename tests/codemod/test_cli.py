@@ -12,7 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from distify.codemod import __main__ as entry
-from distify.codemod import rewrite
+from distify.codemod import rewriter
 from distify.codemod.cli import app
 from distify.codemod.edits import Span
 from distify.codemod.findings import finding
@@ -50,14 +50,16 @@ def train(tmp_path):
 @pytest.fixture(autouse=True)
 def refusal(monkeypatch):
     """Whatever else the rules do, a line that says "refuse" is refused."""
-    plan = rewrite.make_plan
+    plans = rewriter.make_plans
 
-    def with_refusal(text, path, options):
-        result = plan(text, path, options)
-        line = next((at for at, line in enumerate(text.splitlines(), 1) if "# refuse" in line), None)
-        return result if line is None else replace(result, findings=[finding("DST301", Span(line, 8, line, 9))])
+    def refuse(module, plan):
+        line = next((at for at, line in enumerate(module.source.splitlines(), 1) if "# refuse" in line), None)
+        return plan if line is None else replace(plan, findings=[finding("DST301", Span(line, 8, line, 9))])
 
-    monkeypatch.setattr(rewrite, "make_plan", with_refusal)
+    def with_refusal(program, options):
+        return [(module, refuse(module, plan)) for module, plan in plans(program, options)]
+
+    monkeypatch.setattr(rewriter, "make_plans", with_refusal)
 
 
 @pytest.fixture(autouse=True)

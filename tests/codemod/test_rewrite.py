@@ -6,17 +6,19 @@ import ast
 
 import pytest
 
-from distify.codemod import rewrite
+from distify.codemod import rewriter
 from distify.codemod.edits import AddImport, InsertBefore, Replace, Span, Wrap
 from distify.codemod.findings import finding
 from distify.codemod.options import Options
-from distify.codemod.rewrite import InternalError, Plan, rewrite_source
-from distify.codemod.source import SourceError
+from distify.codemod.plan import Plan
+from distify.codemod.rewrite import InternalError, rewrite_source
+from distify.codemod.source import SourceError, decode
+from distify.codemod.suppress import filtered, ignored
 
 IMPORT = AddImport("from distify import runtime", kind="import")
 
 
-def plan_for(text, path, options):
+def plan_for(text):
     """A stand-in for facts and rules: wraps each `loss(…)` that isn't wrapped, and finds what the names say."""
     tree = ast.parse(text)
     wrapped = {
@@ -28,14 +30,16 @@ def plan_for(text, path, options):
             edits.append(Wrap(Span.of(node), "m({{ node }})", kind="reduction", code="DST201"))
         if isinstance(node, ast.Name) and node.id.startswith("DST"):
             findings.append(finding(node.id, node, "found"))
-    codes, wrong = rewrite.ignored(text)
-    edits, findings = rewrite.filtered(edits, [*findings, *wrong], codes)
+    codes, wrong = ignored(text)
+    edits, findings = filtered(edits, [*findings, *wrong], codes)
     return Plan([IMPORT, *edits] if edits else [], findings, True, True)
 
 
 @pytest.fixture(autouse=True)
 def stand_in(monkeypatch):
-    monkeypatch.setattr(rewrite, "make_plan", plan_for)
+    monkeypatch.setattr(
+        rewriter, "make_plans", lambda program, options: [(m, plan_for(m.source)) for m in program.modules]
+    )
 
 
 def run(source, **options):
@@ -157,7 +161,8 @@ def test_a_comment_with_an_unknown_code_is_reported():
     ],
 )
 def test_mistakes_of_a_rule_are_internal_errors(monkeypatch, edits, message):
-    monkeypatch.setattr(rewrite, "make_plan", lambda text, path, options: Plan(edits, [], True, True))
+    plan = Plan(edits, [], True, True)
+    monkeypatch.setattr(rewriter, "make_plans", lambda program, options: [(m, plan) for m in program.modules])
     with pytest.raises(InternalError) as error:
         run("import torch\nx = loss(a)\n")
     assert message in str(error.value)
@@ -172,10 +177,10 @@ def test_long_sums_and_chains():
 def test_an_exception_in_the_analysis_is_one_line_with_its_place(monkeypatch):
     monkeypatch.delenv("DISTIFY_DEBUG", raising=False)
 
-    def broken(text, path, options):
-        return rewrite.decode(None, "x")
+    def broken(program, options):
+        return decode(None, "x")
 
-    monkeypatch.setattr(rewrite, "make_plan", broken)
+    monkeypatch.setattr(rewriter, "make_plans", broken)
     with pytest.raises(InternalError, match=r"^train.py: AttributeError: .* \(source.py:\d+\)$"):
         run("import torch\n")
     monkeypatch.setenv("DISTIFY_DEBUG", "1")

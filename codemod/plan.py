@@ -1,0 +1,140 @@
+"""What is to be done in the files of a program, and one file on its way through that."""
+
+from __future__ import annotations
+
+import ast
+import os
+from collections import Counter
+from dataclasses import dataclass, field
+
+from .edits import AddImport, Edit
+from .findings import Finding, finding
+from .options import Options
+from .program import Module, Program
+from .rewrite import LEVELS, InternalError, Result
+from .source import Source, decode
+from .suppress import filtered, ignored
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the rules ask for in one file."""
+
+    edits: list[Edit]
+    findings: list[Finding]
+    training: bool
+    entry: bool
+
+
+def make_plans(program: Program, options: Options) -> list[tuple[Module, Plan]]:
+    """Facts and rules over the files of a program, less what their comments suppress."""
+    from . import rules
+    from .facts import analyse_program
+
+    planned = []
+    modules = [module for module in program.modules if module.path]
+    for module, facts in zip(modules, analyse_program(program)):
+        edits, findings = rules.run(facts, options) if facts.is_training else ([], [])
+        codes, wrong = ignored(module.source)
+        edits, findings = filtered(edits, [*facts.findings, *findings, *(wrong if facts.is_training else [])], codes)
+        if all(isinstance(edit, AddImport) for edit in edits):
+            edits = []  # nothing in this file of the program needs the runtime
+        planned.append((module, Plan(edits, findings, facts.is_training, facts.entry_statement is not None)))
+    return planned
+
+
+@dataclass
+class File:
+    """One file on its way.
+
+    Attributes:
+        path: for messages.
+        data: its bytes.
+        plans: what is planned in it, by the script that it is a part of.
+        text: its converted text, `None` while nothing changed.
+        unsafe: a finding that keeps it from being edited.
+    """
+
+    path: str
+    data: bytes
+    plans: dict[str, Plan] = field(default_factory=dict)
+    text: str | None = None
+    unsafe: Finding | None = None
+    _source: Source | None = None
+
+    def decoded(self) -> Source:
+        """Its text, with what is needed to write it back.
+
+        Raises:
+            SourceError: the bytes are no text.
+        """
+        if self._source is None:
+            self._source = decode(self.data, self.path)
+        return self._source
+
+    def add(self, script: str, plan: Plan) -> None:
+        """Plan what one of its scripts needs."""
+        self.plans[script] = plan
+
+    def refused(self, script: str) -> bool:
+        """Whether something can't be converted for a script."""
+        return any(item.level == "error" for item in self.plans[script].findings)
+
+    def edits(self) -> list[Edit]:
+        """What all of its scripts ask for, each change once."""
+        first, *others = self.plans.values()
+        found = list(first.edits)
+        for plan in others:
+            found += [edit for edit in plan.edits if edit not in found]
+        return found
+
+    def edit(self) -> None:
+        """Make the changes, checked: the result parses and can be encoded."""
+        from .editing.errors import UnsafeSource
+
+        source, edits = self.decoded(), self.edits()
+        if not edits:
+            return
+        try:
+            text = apply_to(source.text, edits)
+        except UnsafeSource as error:
+            self.unsafe = finding("DST902", None, f"this source can't be edited safely: {error}")
+            return
+        source.encode(text)
+        try:
+            ast.parse(text)
+        except SyntaxError as error:
+            where = (error.text or "").strip()
+            raise InternalError(f"{self.path}: the conversion doesn't parse: {error.msg} in {where!r}") from None
+        self.text = text if text != source.text else None
+
+    def result(self) -> Result:
+        """What came out."""
+        if not self.plans:
+            return Result(self.path, self.data, self.data)
+        findings = [item for plan in self.plans.values() for item in plan.findings]
+        findings += [self.unsafe] if self.unsafe is not None else []
+        counts = Counter(edit.kind for edit in self.edits() if not isinstance(edit, AddImport)) if self.text else {}
+        source = self.decoded()
+        return Result(
+            self.path,
+            self.data,
+            self.data if self.text is None else source.encode(self.text),
+            source.text,
+            tuple(sorted(dict.fromkeys(findings), key=lambda item: (item.span, LEVELS[item.level], item.code))),
+            dict(counts),
+            any(plan.training for plan in self.plans.values()),
+            any(plan.entry for plan in self.plans.values()),
+        )
+
+
+def apply_to(text: str, edits: list[Edit]) -> str:
+    """A text with edits made."""
+    from .apply import apply
+
+    return apply(text, edits)
+
+
+def real(path: str) -> str:
+    """What identifies a file."""
+    return os.path.realpath(path)

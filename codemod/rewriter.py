@@ -1,0 +1,143 @@
+"""Converts scripts together with the local modules that they import."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from .options import Options
+from .plan import File, apply_to, make_plans, real
+from .program import Module, Program, has_main_guard, nearby
+from .rewrite import InternalError, Result, careful, check_syntax
+from .source import SourceError
+
+
+class Rewriter:
+    """Converts scripts, each together with the local modules that it imports; a module may belong to several.
+
+    Args:
+        read: gives the bytes of a module that a script imports, `None` if there are none; without it, each file is
+            converted by itself.
+    """
+
+    def __init__(self, read: Callable[[str], bytes | None] | None) -> None:
+        self._read = read
+        self._files: dict[str, File] = {}
+        self._roots: list[tuple[str, Options]] = []
+        self._programs: dict[str, Program] = {}
+
+    def register(self, path: str, data: bytes) -> None:
+        """Take in a file that is to be converted.
+
+        Raises:
+            SourceError: the bytes are no Python source.
+            InternalError: a mistake of distify.
+        """
+        file = File(path, data)
+        if self._names_torch(path, data):
+            with careful(path):
+                check_syntax(file.decoded().text, path)
+                self._files[real(path)] = file
+                self._programs[path] = self._program(path, {})
+        self._files.setdefault(real(path), file)
+
+    def scripts(self) -> list[str]:
+        """The files taken in that a run may start from: those that no other imports, and those with a main guard."""
+        reached: dict[str, set[str]] = {
+            path: {module.real for module in program.modules[1:]} for path, program in self._programs.items()
+        }
+        found, covered = [], set[str]()
+        for path, program in self._programs.items():
+            others = (reach for other, reach in reached.items() if other != path)
+            if has_main_guard(program.entry.tree) or not any(real(path) in reach for reach in others):
+                found.append(path)
+                covered |= {real(path), *reached[path]}
+        for path in self._programs:  # files that only import each other
+            if real(path) not in covered:
+                found.append(path)
+                covered |= {real(path), *reached[path]}
+        return found
+
+    def plan(self, path: str, options: Options) -> None:
+        """Plan the conversion of one script, and of the modules that it imports.
+
+        Raises:
+            InternalError: a mistake of distify.
+        """
+        with careful(path):
+            planned = make_plans(self._programs[path], options)
+        self._roots.append((path, options))
+        for module, plan in planned:
+            self._file(module).add(path, plan)
+
+    def _names_torch(self, path: str, data: bytes) -> bool:
+        """Whether a file or one that it may import names torch, by a look at their bytes."""
+        if b"torch" in data or self._read is None:
+            return b"torch" in data
+        return any(b"torch" in (self._bytes(near) or b"") for near in nearby(path, data, self._bytes))
+
+    def _bytes(self, path: str) -> bytes | None:
+        found = self._files.get(real(path))
+        if found is None and self._read is not None:
+            data = self._read(path)
+            return data
+        return None if found is None else found.data
+
+    def _program(self, path: str, texts: Mapping[str, str]) -> Program:
+        """A script with its modules; `texts` replaces what is in the files."""
+
+        def text_of(name: str) -> str | None:
+            if real(name) in texts:
+                return texts[real(name)]
+            data = self._bytes(name)
+            if data is None:
+                return None
+            found = self._files.setdefault(real(name), File(name, data))
+            try:
+                return found.decoded().text
+            except SourceError:
+                return None
+
+        text = text_of(path)
+        assert text is not None
+        return Program.single(path, text) if self._read is None else Program.load(path, text, text_of)
+
+    def _file(self, module: Module) -> File:
+        found = self._files[real(module.path)]
+        found.path = found.path if found.plans else module.path
+        return found
+
+    def results(self) -> list[Result]:
+        """The conversions of all files, in the order in which they were met.
+
+        Raises:
+            InternalError: a mistake of distify.
+        """
+        refused = self._refused()
+        for key, file in self._files.items():
+            if file.plans and key not in refused:
+                with careful(file.path):
+                    file.edit()
+        for path, options in self._roots:
+            with careful(path):
+                self._check(path, options)
+        return [file.result() for file in self._files.values()]
+
+    def _refused(self) -> set[str]:
+        """The files of every script of which something is refused and that is not to be converted in part."""
+        found: set[str] = set()
+        for path, options in self._roots:
+            files = [key for key, file in self._files.items() if path in file.plans]
+            if not options.partial and any(self._files[key].refused(path) for key in files):
+                found.update(files)
+        return found
+
+    def _check(self, path: str, options: Options) -> None:
+        """A second conversion must change nothing."""
+        texts = {key: file.text for key, file in self._files.items() if file.text is not None}
+        if real(path) not in texts and not any(path in self._files[key].plans for key in texts):
+            return
+        for module, plan in make_plans(self._program(path, texts), options):
+            text = texts.get(real(module.path))
+            if text is not None and apply_to(text, plan.edits) != text:
+                kinds = ", ".join(sorted({edit.kind for edit in plan.edits}))
+                raise InternalError(f"{module.path}: a second conversion would change the file again ({kinds})")
