@@ -53,14 +53,14 @@ def is_loss(facts: Facts, node: ast.expr, outputs: set[str | None]) -> bool:
 
 
 def is_loss_function(facts: Facts, node: ast.expr) -> bool:
-    """Whether a callee is a loss: a function or class of torch, or a function of the script that calls one."""
+    """Whether a callee is a loss: a function or class of torch, or a function of the program that calls one."""
     if is_torch_loss(facts, node):
         return True
-    return isinstance(node, ast.Name) and any(
-        isinstance(item, ast.FunctionDef)
-        and item.name == node.id
-        and any(isinstance(inner, ast.Call) and is_torch_loss(facts, inner.func) for inner in ast.walk(item))
-        for item in ast.walk(facts.tree)
+    return isinstance(node, (ast.Name, ast.Attribute)) and any(
+        isinstance(inner, ast.Call) and is_torch_loss(facts, inner.func)
+        for item in facts.value(node).defs
+        if item.bound is None
+        for inner in ast.walk(item.node)
     )
 
 

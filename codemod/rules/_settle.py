@@ -48,13 +48,15 @@ def executed(statement: ast.AST) -> Iterator[ast.AST]:
 
 
 class Training:
-    """Tells which statements run a model or train, directly or through functions of the file."""
+    """Tells which statements run a model or train, directly or through functions of the program."""
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
-        self._nodes = {id(forward.call) for forward in facts.forwards}
-        for step in facts.steps:
-            self._nodes.update(id(call) for call in (*step.backwards, *step.optimizer_steps))
+        self._nodes: set[int] = set()
+        for file in facts.program:
+            self._nodes.update(id(forward.call) for forward in file.forwards)
+            for step in file.steps:
+                self._nodes.update(id(call) for call in (*step.backwards, *step.optimizer_steps))
         self._known: dict[int, bool] = {}
 
     def runs(self, node: ast.AST) -> bool:

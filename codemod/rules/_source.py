@@ -45,7 +45,7 @@ def setting(facts: Facts, options: Options, name: str) -> object:
     given = options.given().get(name)
     if given is not None:
         return given
-    for call in runtime_calls(facts, "init"):
+    for call in [call for file in facts.program for call in runtime_calls(file, "init")]:
         for keyword in call.keywords:
             if keyword.arg == name:
                 return keyword.value.value if isinstance(keyword.value, ast.Constant) else ...
@@ -114,16 +114,15 @@ def enclosing_with(facts: Facts, node: ast.AST, *names: str) -> ast.With | None:
 
 
 def is_module_class(facts: Facts, node: ast.ClassDef) -> bool:
-    """Whether a class derives from a torch module, directly or through classes of this file."""
-    known = {item.name: item for item in ast.walk(facts.tree) if isinstance(item, ast.ClassDef)}
-    todo, seen = [node], {node.name}
+    """Whether a class derives from a torch module, directly or through classes of the program."""
+    todo, seen = [node], {node}
     while todo:
         for base in todo.pop().bases:
             if (facts.names.qualified(base) or "").startswith("torch.nn."):
                 return True
-            if isinstance(base, ast.Name) and base.id in known and base.id not in seen:
-                seen.add(base.id)
-                todo.append(known[base.id])
+            found = facts.value(base).classes - seen
+            seen |= found
+            todo.extend(found)
     return False
 
 

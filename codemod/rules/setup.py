@@ -47,7 +47,7 @@ def setup(facts: Facts, options: Options) -> Iterator[Outcome]:
 def written(facts: Facts, options: Options) -> dict[str, str | int]:
     """The options to write: those given, and the precision of a script whose own loss scaling gives way."""
     given = options.given()
-    if "precision" not in given and folds(facts, options) and scales_always(facts):
+    if "precision" not in given and folds(facts, options) and any(map(scales_always, facts.program)):
         return {**given, "precision": "fp16"}
     return given
 

@@ -1,0 +1,2 @@
+from .small import small_net
+from .wide import wide_net

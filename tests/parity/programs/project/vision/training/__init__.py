@@ -1,0 +1,1 @@
+from .segment import SegmentTrainer
