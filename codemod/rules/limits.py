@@ -44,8 +44,12 @@ def limits(facts: Facts, options: Options) -> Iterator[Outcome]:
 
 
 def has_closure(facts: Facts, call: ast.Call) -> bool:
-    """Whether an optimizer step is given a closure: `optimizer.step(closure)`, or the converted form."""
-    own = 1 if is_runtime_call(facts, call, "step") else 0
+    """Whether an optimizer step is given a closure: `optimizer.step(closure)`, or the converted form.
+
+    `scaler.step(optimizer)`, like the converted form, names the optimizer first.
+    """
+    scaled = isinstance(call.func, ast.Attribute) and has_role(facts, call.func.value, Role.SCALER)
+    own = 1 if scaled or is_runtime_call(facts, call, "step") else 0
     return len(call.args) > own or any(item.arg == "closure" for item in call.keywords)
 
 

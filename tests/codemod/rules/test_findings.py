@@ -93,6 +93,12 @@ def test_lbfgs(options: dict[str, str | int], codes: list[str]) -> None:
     check_noop("limits", converted, codes, **options)
 
 
+def test_a_scaled_step_is_no_closure() -> None:
+    scaled = "scaler = torch.amp.GradScaler()\n" + TRAINING.replace("loss.backward()", "scaler.scale(loss).backward()")
+    scaled = scaled.replace("optimizer.step()", "scaler.step(optimizer)\n    scaler.update()")
+    check_noop("limits", scaled, accumulate=2)
+
+
 def test_other_optimizers_have_no_such_limits() -> None:
     check_noop("limits", "z = 1", backend="fsdp", precision="fp16", accumulate=2)
 
