@@ -78,7 +78,8 @@ def read_launcher(environment: Mapping[str, str] | None = None) -> Launcher | No
     if missing:
         there = ", ".join(f"{n}={environment[n]}" for n in NEEDED if environment.get(n))
         raise LaunchError(
-            f"a launcher set {there}, but {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set. {HOW}"
+            f"a launcher set {there}, but {', '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set. {HOW}",
+            everywhere="RANK" not in missing and "LOCAL_RANK" not in missing,
         )
     _check_address(environment["MASTER_ADDR"], environment["MASTER_PORT"])
     values = {name: _whole(name, environment) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")}

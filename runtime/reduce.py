@@ -168,6 +168,7 @@ def _mean_by(x: Tensor, by: Any, batch: Batch) -> Tensor:
     """Mean weighted by each rank's divisor; value and divisor travel in one buffer."""
     if isinstance(by, Tensor) and by.requires_grad and torch.is_grad_enabled():
         by, weight = by.reshape(()), float(not batch.filler)
+        x = torch.where(by != 0, x, torch.zeros_like(x))  # 0/0 of an empty slice is no NaN
         return _weighted(x * by, weight, lambda w: (1.0, None)) / _weighted(by, weight, lambda w: (1.0, None))
     dtype = accumulator(x)
     local = _real(x.detach().to(dtype))

@@ -152,6 +152,8 @@ def test_it_can_be_caught_with_its_reason(capsys: pytest.CaptureFixture[str]) ->
         ({"LOCAL_RANK": "-1"}, "LOCAL_RANK=-1 does not fit", False),
         ({"LOCAL_WORLD_SIZE": "9"}, "LOCAL_WORLD_SIZE=9 does not fit WORLD_SIZE=4", True),
         ({"RANK": "first"}, "RANK='first' is not a whole number", False),
+        ({"LOCAL_RANK": ""}, "but LOCAL_RANK is not set", False),
+        ({"MASTER_PORT": ""}, "but MASTER_PORT is not set", True),
     ],
 )
 def test_nonsense_of_a_launcher(change: dict[str, str], message: str, everywhere: bool) -> None:

@@ -256,3 +256,35 @@ def walked() -> Any:
 
 def test_the_graph_of_a_plain_forward_is_not_searched(pool2: Pool) -> None:
     assert pool2.run(walked) == [[0, 101]] * 2
+
+
+def thawed(r: Any, prepare: bool) -> Any:
+    """A module that is frozen when it is prepared, and trained later."""
+    torch.manual_seed(0)
+    backbone, head = nn.Linear(6, 8), nn.Linear(8, 4)
+    backbone.requires_grad_(False)
+    optimizer = torch.optim.SGD([*backbone.parameters(), *head.parameters()], lr=0.5)
+    if prepare:
+        r.prepare(backbone, head, optimizer)
+    for epoch in range(3):
+        backbone.requires_grad_(epoch > 0)
+        x, y = r.split(data(7))
+        optimizer.zero_grad()
+        r.backward(r.mean(F.cross_entropy(head(torch.tanh(backbone(x))), y)))
+        r.step(optimizer) if prepare else optimizer.step()
+    read = r.state_dict if prepare else nn.Module.state_dict
+    return read(backbone), read(head)
+
+
+def thaw(backend: str, precision: str) -> Any:
+    from distify import runtime
+
+    runtime.init(backend=backend, precision=precision)
+    return thawed(runtime, True)
+
+
+@pytest.mark.parametrize(("backend", "precision"), [("ddp", "fp32"), ("ddp", "fp16"), ("fsdp", "fp32")])
+def test_a_module_that_is_thawed_after_it_was_prepared(backend: str, precision: str, pool2: Pool) -> None:
+    expected = thawed(Original, False)
+    for found in pool2.run(thaw, backend, precision):
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
