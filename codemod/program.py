@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 MARKERS = (".git", "pyproject.toml", "setup.py", "setup.cfg")
 OUTSIDE = ("site-packages", "dist-packages")
-MAIN = "__main__"
+MOST_ABOVE = 3  # folders above a script, where it says that something is to be found there
 
 IMPORT = re.compile(
     rb"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import\b[ \t(]*([^#\n]*)|import[ \t]+([\w., \t]+))", re.MULTILINE
@@ -90,7 +90,9 @@ class Program:
         """
         real = os.path.realpath(path)
         entry = Module(path, source, ast.parse(source), real)
-        program = cls([entry], search_roots(os.path.dirname(real)))
+        folder = os.path.dirname(real)
+        roots = dict.fromkeys([*search_roots(folder), *added_roots(entry.tree, folder)])
+        program = cls([entry], tuple(roots))
         Loader(program, path, read).follow()
         return program
 
@@ -114,6 +116,22 @@ def search_roots(folder: str) -> tuple[str, ...]:
         found.append(current)
     source = os.path.join(found[-1], "src")
     return (*found, source) if os.path.isdir(source) and source not in found else tuple(found)
+
+
+def added_roots(tree: ast.Module, folder: str) -> Iterator[str]:
+    """Folders that a script puts on `sys.path`: those it spells out, and those above it, which it most likely means."""
+    touched = False
+    for node in ast.walk(tree):
+        target = node.func if isinstance(node, ast.Call) else None
+        if isinstance(target, ast.Attribute) and ast.unparse(target.value) == "sys.path":
+            touched = True
+            parts = [part.value for arg in node.args for part in ast.walk(arg) if isinstance(part, ast.Constant)]  # type: ignore[attr-defined]
+            named = os.path.normpath(os.path.join(folder, *[part for part in parts if isinstance(part, str)]))
+            if os.path.isdir(named):
+                yield named
+    for _ in range(MOST_ABOVE if touched else 0):
+        folder = os.path.dirname(folder)
+        yield folder
 
 
 def project_root(folder: str) -> str | None:

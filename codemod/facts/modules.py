@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .interpreter import Interpreter
 
 KIND = "module"
+MAX_CHOICE = 4  # architectures, above which none of them is looked into
 
 
 def load(ip: Interpreter, module: Module) -> None:
@@ -64,7 +65,7 @@ def starred(ip: Interpreter, node: ast.ImportFrom) -> dict[str, Value]:
     if module is None:
         return {}
     load(ip, module)
-    return {name: value for name, value in ip.frames[module].env.items() if not name.startswith("_")}
+    return exported(ip, module)
 
 
 def attribute(ip: Interpreter, module: Module, name: str) -> Value | None:
@@ -86,10 +87,29 @@ def of_cell(ip: Interpreter, index: int) -> Module | None:
 def any_of(ip: Interpreter, module: Module) -> Value:
     """What a module may give for a name that is known only at run time, as in `getattr(models, args.arch)`.
 
-    A class of modules if it has any, else a function or another class.
+    A class of modules if it has any, else a function or another class. A choice of many architectures is taken for a
+    model of a library: whatever it is, it is built, moved and run.
     """
-    frame = ip.frames.get(module)
-    values = list(frame.env.values()) if frame is not None else []
+    values = list(exported(ip, module).values())
     classes, defs = union(value.classes for value in values), union(value.defs for value in values)
     models = frozenset(cls for cls in classes if ip.classes.is_module(cls))
+    if len(models or defs) > MAX_CHOICE and any(ip.classes.is_module(cls) for cls in _reached(ip, module)):
+        return Value(ref="torchvision.models.<dynamic>")
     return Value(classes=models) if models else Value(classes=classes, defs=defs)
+
+
+def exported(ip: Interpreter, module: Module) -> dict[str, Value]:
+    """The public global names of a module: those of its `__all__`, else all that don't begin with an underscore."""
+    frame = ip.frames.get(module)
+    env = frame.env if frame is not None else {}
+    listed = env["__all__"].items if "__all__" in env else None
+    if listed and all(isinstance(item.const, str) for item in listed):
+        return {item.const: env[item.const] for item in listed if isinstance(item.const, str) and item.const in env}
+    return {name: value for name, value in env.items() if not name.startswith("_")}
+
+
+def _reached(ip: Interpreter, module: Module) -> frozenset[ast.ClassDef]:
+    """The classes of a module and of those that it imports."""
+    near = [module, *module.targets.values()]
+    frames = [ip.frames[item] for item in near if item in ip.frames]
+    return union(value.classes for frame in frames for value in frame.env.values())

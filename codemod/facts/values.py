@@ -152,12 +152,21 @@ def union(sets: Iterable[frozenset]) -> frozenset:  # type: ignore[type-arg]
     return frozenset().union(*sets)
 
 
+def is_empty(value: Value) -> bool:
+    """Whether nothing is known of a value; most are told apart without comparing all fields."""
+    if value is EMPTY:
+        return True
+    return value.batch.dep is Dep.BOTTOM and not value.objs and value.ref is None and value == EMPTY
+
+
 def join(a: Value, b: Value) -> Value:
     """Least upper bound of two values."""
-    if a is b or a == b or b == EMPTY:
+    if a is b or is_empty(b):
         return a
-    if a == EMPTY:
+    if is_empty(a):
         return b
+    if a == b:
+        return a
     items = None
     element = _join_optional(a.element, b.element)
     if a.items is not None and b.items is not None and len(a.items) == len(b.items):

@@ -89,6 +89,16 @@ def test_scripts_in_folders_find_the_project_above(tmp_path: Path) -> None:
     assert found_roots == (str(tmp_path / "tools"), str(tmp_path), str(tmp_path / "src"))
 
 
+def test_folders_that_a_script_puts_on_the_path(tmp_path: Path) -> None:
+    write(tmp_path, lib__net="x = 1", other__thing="x = 1")
+    lines = ["import sys, os", "sys.path.append('../other')", "from lib.net import x", "import thing"]
+    write(tmp_path, deep__tools__train="\n".join(lines))
+    assert names(load(tmp_path / "deep" / "tools" / "train.py"), tmp_path)[1:] == ["lib/", "lib/net.py"]
+    write(tmp_path, deep__other__thing="x = 2")
+    found = names(load(tmp_path / "deep" / "tools" / "train.py"), tmp_path)
+    assert found[1:] == ["lib/", "lib/net.py", "deep/other/thing.py"]
+
+
 def test_installed_packages_are_outside(tmp_path: Path) -> None:
     write(tmp_path, train="import package")
     write(tmp_path / "env" / "site-packages", package="import torch")
