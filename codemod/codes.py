@@ -119,6 +119,13 @@ _ENTRIES = (
         "",
     ),
     Code(
+        "DST121",
+        "warning",
+        "dimension unknown inside a forward",
+        "taken not to be the batch's: a layer works within each sample",
+        "write the dimension as a number where it is used, or as the default of an argument",
+    ),
+    Code(
         "DST130",
         "warning",
         "random numbers seeded by the operating system",

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import modules, sinks
-from .values import EMPTY, GLOBAL, HOST, Batch, Dep, FunctionRef, Role, Value, join, tensor
+from .values import EMPTY, GLOBAL, HOST, Batch, Dep, FunctionRef, Role, Value, join, join_all, tensor
 
 if TYPE_CHECKING:
     from .interpreter import Frame, Interpreter
@@ -48,6 +48,10 @@ def get(ip: Interpreter, base: Value, name: str, node: ast.AST, frame: Frame) ->
     parent = ip.parents.get(node)
     if isinstance(parent, ast.Call) and parent.func is node:
         return EMPTY
+    if base.items and not base.objs:
+        # A named tuple of torch: `out.max(1).values`.
+        positions = {"values": 0, "indices": -1}
+        return base.items[positions[name]] if name in positions else join_all(base.items)
     if base.has(Role.MODEL):
         # A parameter or submodule that the program does not define (`model.fc.weight` of a library's model).
         return _model_part(base, name)

@@ -7,8 +7,23 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import attributes, collating, expressions, loops, modules, operators, sinks
-from .values import EMPTY, EXACT_ROWS, GLOBAL, HOST, REDUCED, ROWS, Batch, Dep, Role, Value, join, join_all, union
+from . import attributes, collating, dims, expressions, loops, modules, operators, sinks
+from .values import (
+    EMPTY,
+    EXACT_ROWS,
+    GLOBAL,
+    HOST,
+    NOTHING,
+    REDUCED,
+    ROWS,
+    Batch,
+    Dep,
+    Role,
+    Value,
+    join,
+    join_all,
+    union,
+)
 
 if TYPE_CHECKING:
     from .calls import Arguments
@@ -80,7 +95,10 @@ def _sequence(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Fram
         return collating.listed(EMPTY, element)
     cell = ip.allocate(node, frame)
     ip.heap.add(cell, element)
-    return Value(objs=frozenset({cell}), element=element, params=value.params)
+    # A list that has a name may be changed.
+    fixed = getattr(node.func, "id", "") == "tuple" or isinstance(ip.parents.get(node), (ast.Call, ast.keyword))
+    span = value.const if fixed and isinstance(value.const, (range, dims.Past)) else NOTHING
+    return Value(objs=frozenset({cell}), element=element, params=value.params, const=span)
 
 
 def _next(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
@@ -155,7 +173,8 @@ def _range(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) 
         return Value(batch=Batch(Dep.SAMPLE, dim=0, ndim=1), sources=rows[0].sources, built=frozenset({node}))
     for operand, value in arguments.all:
         sinks.as_global(ip, operand, value, frame)
-    return Value(element=Value(batch=GLOBAL))
+    span = None if rows else dims.span([v for _, v in arguments.positional])
+    return Value(element=Value(batch=GLOBAL), const=NOTHING if span is None else span)
 
 
 def _getattr(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:

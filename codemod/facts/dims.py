@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from .values import Batch, Dep, Value
 
 Operand = tuple[ast.expr, Value]
 
 
+@dataclass(frozen=True)
+class Past:
+    """Dimensions from `start` on, up to one that can't be told: `tuple(range(1, x.dim()))`."""
+
+    start: int
+
+
+def span(arguments: list[Value]) -> range | Past | None:
+    """The constant that `range(…)` is, as far as it can be told: its numbers, or where it starts."""
+    given = [v.const if isinstance(v.const, int) else None for v in arguments]
+    first = given[0] if len(given) > 1 else None
+    if given and len(given) <= 3 and None not in given:
+        return range(*[g for g in given if g is not None])
+    return Past(first) if len(given) == 2 and first is not None and first >= 0 else None
+
+
 def of_call(operands: list[Operand], keywords: dict[str, Operand], position: int) -> object:
-    """The constant `dim` of a call: an int, a tuple of ints, `None` if not given, "?" if it can't be told."""
+    """The `dim` of a call: an int, a tuple of ints, `Past`, `None` if not given, "?" if it can't be told."""
     given = keywords.get("dim") or keywords.get("axis")
     if given is None and len(operands) > position:
         given = operands[position]
@@ -21,13 +37,32 @@ def of_call(operands: list[Operand], keywords: dict[str, Operand], position: int
     if value.items is not None:
         members = [v.const for v in value.items]
         return tuple(members) if all(isinstance(m, int) for m in members) else "?"
-    return value.const if isinstance(value.const, int) and not isinstance(value.const, bool) else "?"
+    if isinstance(value.const, range):
+        return tuple(value.const)
+    known = isinstance(value.const, (int, Past)) and not isinstance(value.const, bool)
+    return value.const if known else "?"
+
+
+def unsure(batch: Batch, dims: object) -> bool:
+    """Whether these dims of a per-sample tensor may be the batch's, or another."""
+    if isinstance(dims, Past):
+        return batch.dim is None or dims.start <= batch.dim
+    if dims == "?":
+        return True
+    if batch.dim is None or batch.ndim is not None:
+        return False
+    if dims in (-1, (-1,)):
+        return batch.flat
+    # Two dimensions are the fewest that such a tensor has, and samples are rarely matrices where this is written.
+    return dims in (-2, (-2,)) and batch.dim == 0
 
 
 def touch(batch: Batch, dims: object) -> bool:
     """Whether reducing these dims of a per-sample (or whole) tensor takes its batch dimension away."""
     if dims is None or dims == ():
         return True
+    if isinstance(dims, Past):
+        return False
     every = dims if isinstance(dims, tuple) else (dims,)
     if batch.dim is None:
         # Flattening puts the rows into the first dimension in all but exotic code.
@@ -45,6 +80,8 @@ def without(batch: Batch, dims: object, keepdim: bool) -> Batch:
     """The batch type after dims that are not the batch's were reduced."""
     if keepdim:
         return batch
+    if isinstance(dims, Past):
+        return replace(batch, ndim=None, flat=True)
     every = [d for d in (dims if isinstance(dims, tuple) else (dims,)) if isinstance(d, int)]
     before = sum(1 for d in every if batch.dim is not None and 0 <= d < batch.dim)
     ndim = None if batch.ndim is None else batch.ndim - len(every)

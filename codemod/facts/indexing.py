@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import operators, sinks
+from . import dims, doubt, operators, sinks
 from .torchnames import words
 from .values import REDUCED, Batch, Dep, Value, tensor, whole
 
@@ -32,7 +32,13 @@ def call(
     """Value of a read or write by index; the second operand (or `dim=`) is the dimension."""
     everything = [*operands, *keywords.values()]
     target = operands[0][1]
-    along = _dim(operands, keywords)
+    over = doubt.dims_of(ip, operands, keywords, 1, frame)
+    along = over if isinstance(over, int) else None
+    doubtful = None if over == "?" else doubt.settle(ip, over, everything, node, frame)
+    if doubtful is not None:
+        return doubtful
+    if along is not None and target.is_sample and dims.touch(target.batch, along):
+        along = target.batch.dim
     over_rows = along is None or (along == target.batch.dim if target.is_sample else along == 0)
     if name in CUTS:
         return _cut(ip, name, along, operands, node, frame)
@@ -45,12 +51,6 @@ def call(
     if name in PUTS or over_rows:
         return _into_whole(ip, everything, frame)
     return _same(ip, everything, node, frame)
-
-
-def _dim(operands: list[Operand], keywords: dict[str, Operand]) -> int | None:
-    given = keywords.get("dim") or (operands[1] if len(operands) > 1 else None)
-    const = given[1].const if given is not None else None
-    return const if isinstance(const, int) else None
 
 
 def _same(ip: Interpreter, everything: list[Operand], node: ast.Call, frame: Frame) -> Value:

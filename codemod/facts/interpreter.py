@@ -197,9 +197,12 @@ class Interpreter:
         if node.msg is not None:
             expressions.evaluate(self, node.msg, frame)
 
-    def _functiondef(self, node: ast.FunctionDef, frame: Frame) -> None:
+    def _defaults(self, node: ast.FunctionDef | ast.AsyncFunctionDef, frame: Frame) -> None:
         for default in [*node.args.defaults, *[d for d in node.args.kw_defaults if d is not None]]:
             expressions.evaluate(self, default, frame)
+
+    def _functiondef(self, node: ast.FunctionDef, frame: Frame) -> None:
+        self._defaults(node, frame)
         for decorator in node.decorator_list:
             expressions.evaluate(self, decorator, frame)
         self.closures[node] = frame
@@ -221,6 +224,7 @@ class Interpreter:
             inner.statement = statement
             if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 self.closures[statement] = frame
+                self._defaults(statement, inner)
             else:
                 self.statement(statement, inner)
         cell = self.heap.allocate(node, "class", cls=node)

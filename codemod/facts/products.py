@@ -70,11 +70,14 @@ def einsum(
 ) -> Value:
     """Follow the letter of the batch dimension through an equation."""
     equation, tensors = operands[0][1].const, _listed(operands[1:])
-    if not isinstance(equation, str) or "..." in equation or "->" not in equation:
-        return operators.elementwise(ip, tensors, node, frame)
-    inputs, output = equation.replace(" ", "").split("->")
+    said = _terms(equation, [v for _, v in tensors]) if isinstance(equation, str) else None
+    if said is None:
+        # Which dimensions it adds up over can't be told.
+        sampled = any(v.is_sample for _, v in tensors) and not frame.forward
+        return (operators.coupled if sampled else operators.elementwise)(ip, tensors, node, frame)
+    inputs, output = said
     letters = set()
-    for subscript, (_, value) in zip(inputs.split(","), tensors):
+    for subscript, (_, value) in zip(inputs, tensors):
         if value.is_sample and value.batch.dim is not None and value.batch.dim < len(subscript):
             letters.add(subscript[value.batch.dim])
     values = [v for _, v in tensors]
@@ -84,6 +87,32 @@ def einsum(
     if letter not in output:
         return sinks.reduce_here(ip, node, tensor(Batch(Dep.SAMPLE, dim=0), *values), frame, "sum")
     return tensor(Batch(Dep.SAMPLE, dim=output.index(letter), ndim=len(output)), *values)
+
+
+def _terms(equation: str, values: list[Value]) -> tuple[list[str], str] | None:
+    """The subscripts of an equation's inputs and output, with letters for "..." where the numbers of dimensions tell.
+
+    Without an arrow the output has the letters that occur once, in alphabetical order.
+    """
+    inputs, arrow, output = equation.replace(" ", "").replace("...", ".").partition("->")
+    subscripts = inputs.split(",")
+    if len(subscripts) != len(values):
+        return None
+    if not arrow:
+        once = sorted(c for c in set(inputs) - {",", "."} if inputs.count(c) == 1)
+        output = ("." if "." in inputs else "") + "".join(once)
+    if "." not in inputs:
+        return subscripts, output
+    # Letters before the dots stand where they say; behind them, the batch dimension is one of the dots' if it is first.
+    for subscript, value in zip(subscripts, values):
+        ndim, dim = value.batch.ndim, value.batch.dim
+        if value.is_sample and (dim is None or (dim > 0 and "." in subscript[: dim + 1])):
+            return None
+        if value.is_sample and subscript.startswith(".") and ndim is not None and ndim < len(subscript):
+            return None
+    if "." not in output and any(s.startswith(".") for s, v in zip(subscripts, values) if v.is_sample):
+        return None
+    return subscripts, output
 
 
 def _listed(operands: list[Operand]) -> list[Operand]:

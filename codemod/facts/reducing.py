@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import creation, dims, losses, operators, sinks
+from . import creation, dims, doubt, losses, operators, sinks
 from .torchnames import ALONG_DIM, REDUCTIONS
 from .values import REDUCED, Batch, Dep, Value, tensor, whole
 
@@ -24,9 +24,14 @@ def reduction(
     """mean, sum, max, …: over the batch dimension, or within each sample."""
     operand, value = operands[0]
     kind, position, pairs = REDUCTIONS[name]
+    if value.is_sample and not frame.forward and _may_be_dim(name, operands):
+        return operators.coupled(ip, operands[:1], node, frame, whole(None))
     if not value.is_sample or dims.is_elementwise(name, operands):
         return operators.elementwise(ip, operands, node, frame)
-    over = dims.of_call(operands, keywords, position)
+    over = doubt.dims_of(ip, operands, keywords, position, frame)
+    doubtful = doubt.settle(ip, over, operands[:1], node, frame)
+    if doubtful is not None:
+        return Value(items=(doubtful, doubtful), params=doubtful.params) if pairs else doubtful
     if not dims.touch(value.batch, over):
         kept = dims.without(value.batch, over, dims.keeps(name, operands, keywords, position))
         result = replace(value.with_batch(kept), opaque=False, arg=None, items=None)
@@ -42,6 +47,15 @@ def reduction(
             ip.sites.report("DST110", node, f"The divisor of this mean can't be told: {reason}.")
             return tensor(Batch(Dep.UNKNOWN, reason=reason))
     return sinks.reduce_here(ip, node, value, frame, kind, by)
+
+
+def _may_be_dim(name: str, operands: list[Operand]) -> bool:
+    """Whether the second operand of `max(x, other)` may be a dimension that can't be told, or a tensor."""
+    if not dims.is_elementwise(name, operands):
+        return False
+    other = operands[1][1]
+    known = other.made is not None or other.params or other.origin is not None or other.batch.data or other.batch.whole
+    return other.dep is Dep.GLOBAL and not known
 
 
 def is_uneven(value: Value) -> bool:
@@ -78,10 +92,12 @@ def along_dim(
     """softmax, cumsum, sort, …: per sample unless they run along the batch dimension."""
     value = operands[0][1]
     position, default, pairs = ALONG_DIM[name]
-    over = dims.of_call(operands, keywords, position)
+    over = doubt.dims_of(ip, operands, keywords, position, frame)
     over = default if over is None else over
-    flat = over == -1 and value.batch.flat
-    if value.is_sample and (flat or (over is not None and dims.touch(value.batch, over))):
+    doubtful = doubt.settle(ip, over, [*operands, *keywords.values()], node, frame)
+    if doubtful is not None:
+        result = doubtful
+    elif value.is_sample and over is not None and dims.touch(value.batch, over):
         same = whole(value.batch.dim, value.batch.ndim, ragged=name in ("topk", "kthvalue", "diff"))
         result = operators.coupled(ip, [*operands, *keywords.values()], node, frame, same)
     else:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import loops, operators, sinks, views
+from . import dims, doubt, loops, operators, sinks, views
 from .local import deep_sources
 from .values import REDUCED, Batch, Dep, Value, join_all, tensor, union, whole
 
@@ -37,16 +37,20 @@ def _members(ip: Interpreter, value: Value, frame: Frame) -> list[Value]:
 
 def cat(ip: Interpreter, operands: list[Operand], keywords: dict[str, Operand], node: ast.Call, frame: Frame) -> Value:
     """cat: along another dimension the rows stay; along the batch's, slices become two slices in a row."""
-    container, where = operands[0], ints(operands, keywords, "dim", "axis")
+    container = operands[0]
     members = _members(ip, container[1], frame)
-    along = where[0] if where else 0
+    over = doubt.dims_of(ip, operands, keywords, 1, frame)
     samples = [v for v in members if v.is_sample]
     if not samples:
         return tensor(join_all(members).batch, *members)
     nodes = container[0].elts if isinstance(container[0], (ast.Tuple, ast.List)) else []
-    dims = {v.batch.dim for v in samples}
-    dim = dims.pop() if len(dims) == 1 else None
-    if along == dim:
+    found = {v.batch.dim for v in samples}
+    dim = found.pop() if len(found) == 1 else None
+    inside = list(zip(nodes, members)) if len(nodes) == len(members) else [container]
+    doubtful = doubt.settle(ip, over, inside, node, frame, of=samples[0])
+    if doubtful is not None:
+        return doubtful
+    if dim is not None and dims.touch(samples[0].batch, 0 if over is None else over):
         return _in_a_row(ip, container, members, samples, nodes, node, frame)
     met = operators.meet(ip, list(zip(nodes, members)), frame) if len(nodes) == len(members) else None
     if met is not None:
@@ -112,9 +116,17 @@ def stack(
 
 def cut(ip: Interpreter, operands: list[Operand], keywords: dict[str, Operand], node: ast.Call, frame: Frame) -> Value:
     """chunk, split: parts of every sample, parts of the batch, or the slices that stand in a row."""
-    value, dims = operands[0][1], ints(operands[1:], keywords, "dim")
+    value, over = operands[0][1], doubt.dims_of(ip, operands, keywords, 2, frame)
     part = replace(value, batch=replace(value.batch, reason=""), items=None, opaque=False, leaf=False)
-    if not value.is_sample or value.batch.dim != (dims[0] if dims else 0):
+    doubtful = doubt.settle(ip, over, operands[:1], node, frame)
+    if doubtful is not None:
+        return Value(element=doubtful)
+    along = value.batch.dim is not None and dims.touch(value.batch, 0 if over is None else over)
+    if value.batch.whole and not frame.forward:
+        for operand, held in _listed(operands[1:2]):
+            if held.dep is Dep.ROWS:
+                sinks.count(ip, operand, frame)
+    if not value.is_sample or not along:
         return Value(element=part, sources=value.sources)
     if _undoes_cat(value.batch, [*operands[1:2], *keywords.values()]):
         return Value(element=replace(part, built=frozenset()), sources=value.sources)
@@ -146,9 +158,12 @@ def _undoes_cat(batch: Batch, sizes: list[Operand]) -> bool:
 def unbind(
     ip: Interpreter, operands: list[Operand], keywords: dict[str, Operand], node: ast.Call, frame: Frame
 ) -> Value:
-    value, where = operands[0][1], ints(operands, keywords, "dim")
-    at, dim = (where[0] if where else 0), value.batch.dim
-    if value.is_sample and at == dim:
+    value, over = operands[0][1], doubt.dims_of(ip, operands, keywords, 1, frame)
+    doubtful = doubt.settle(ip, over, operands[:1], node, frame)
+    if doubtful is not None:
+        return Value(element=doubtful)
+    at, dim = over if isinstance(over, int) else 0 if over is None else None, value.batch.dim
+    if value.is_sample and dim is not None and at is not None and dims.touch(value.batch, at):
         rows = operators.coupled(ip, operands[:1], node, frame, REDUCED)
         return Value(element=rows) if rows.dep is Dep.GLOBAL else rows
     new = dim - 1 if dim is not None and at is not None and 0 <= at < dim else dim

@@ -110,6 +110,10 @@ def _item(ip: Interpreter, target: ast.Subscript, value: Value, frame: Frame) ->
     outlives = not base.is_sample and not frame.forward and base.dep is Dep.GLOBAL
     if outlives and index.is_sample:
         sinks.gather(ip, target.slice, index, frame)
+    for item in target.slice.elts if isinstance(target.slice, ast.Tuple) else []:
+        held = EMPTY if isinstance(item, ast.Slice) else expressions.evaluate(ip, item, frame)
+        if outlives and held.is_sample:
+            sinks.gather(ip, item, held, frame)
     if isinstance(target.slice, (ast.Slice, ast.Tuple)):
         for part in ast.walk(target.slice):
             if isinstance(part, ast.Name):

@@ -167,11 +167,11 @@ def _at_batch_dim(
         if upper.dep is Dep.ROWS and upper.batch.exact and not base.batch.reason:
             return base
     if value.is_sample and not isinstance(part, ast.Slice):
+        if _counts_rows(ip, value) and not base.batch.ragged and not base.batch.reason:
+            return replace(base, batch=replace(base.batch, dim=dim, ndim=None), leaf=False)
         if value.batch.dim == 0:
             return replace(base, batch=replace(base.batch, ragged=True, ndim=None), leaf=False)
         return replace(base, batch=replace(base.batch, dim=None), leaf=False)
-    if isinstance(part, ast.Call) and (ip.names.qualified(part.func) or "") in ("torch.arange", "builtins.range"):
-        return base
     if frame.forward:
         ip.sites.report("DST111", node)
         return tensor(Batch(Dep.UNKNOWN, reason="indexes the batch by position inside a forward"))
@@ -180,6 +180,19 @@ def _at_batch_dim(
         if bound is not None and ip.current.get(bound, EMPTY).dep is Dep.ROWS:
             sinks.count(ip, bound, frame)
     return _of_whole(base.batch, part, value, node, dim)
+
+
+def _counts_rows(ip: Interpreter, value: Value) -> bool:
+    """Whether an index numbers this rank's rows one by one (`out[torch.arange(len(y)), y]`): it picks them all."""
+    batch, made = value.batch, next(iter(value.built), None)
+    if len(value.built) != 1 or not isinstance(made, ast.Call) or batch.dim != 0 or batch.ragged or batch.reason:
+        return False
+    if made is not value.origin and value.origin is not None:
+        return False
+    name = ip.names.qualified(made.func) or ""
+    counts = name == "builtins.range" or (name in ("torch.arange", "numpy.arange") and made is value.origin)
+    size = ip.current.get(made.args[0], EMPTY) if len(made.args) == 1 else EMPTY
+    return counts and size.dep is Dep.ROWS and size.batch.exact
 
 
 def _of_whole(batch: Batch, part: ast.expr, value: Value, node: ast.expr, dim: int) -> Value:

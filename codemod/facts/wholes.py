@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from . import dims, losses, operators, shapes
+from . import dims, doubt, losses, operators, shapes
 from .losstable import DIVISORS
 from .torchnames import ALONG_DIM, HOST_COPIES, IDENTITY, MATRICES, METADATA, PAIRWISE, POSITIONS, REDUCTIONS, SUMMARIES
 from .values import HOST, REDUCED, Batch, Value, join_all, union, whole
@@ -32,13 +32,13 @@ def apply(
     if name in IDENTITY or name in HOST_COPIES or name == "type":
         return first
     if name in REDUCTIONS and first.batch.whole and not dims.is_elementwise(name, operands):
-        return _reduced(name, operands, keywords, params)
+        return _reduced(ip, name, operands, keywords, frame)
     if name in SUMMARIES or name in ("dot", "vdot"):
         return Value(batch=REDUCED, params=params)
     if name in PAIRWISE | POSITIONS | MATRICES or name in ("matmul", "mm", "bmm", "inner", "einsum", "tensordot"):
         return Value(batch=_product(values), params=params)
     if name in ("cat", "concat", "concatenate", "stack"):
-        return _joined(name, operands, keywords, node)
+        return _joined(ip, name, operands, keywords, node, frame)
     shaped = shapes.reshape(ip, name, operands, keywords, node, frame)
     if shaped is not None:
         return shaped
@@ -47,16 +47,20 @@ def apply(
     return Value(items=(result, result)) if pairs else result
 
 
-def _joined(name: str, operands: list[Operand], keywords: dict[str, Operand], node: ast.Call) -> Value:
+def _joined(
+    ip: Interpreter, name: str, operands: list[Operand], keywords: dict[str, Operand], node: ast.Call, frame: Frame
+) -> Value:
     """Whole tensors joined: along their rows there are more of them, made here."""
     value = operands[0][1]
     members = value.items if value.items is not None else (value.element or value,)
     batch = join_all(members).batch
-    along = dims.of_call(operands, keywords, 1) or 0
+    along = doubt.dims_of(ip, operands, keywords, 1, frame) or 0
     if name == "stack":
         dim = None if batch.dim is None or not isinstance(along, int) else batch.dim + (0 <= along <= batch.dim)
         return Value(batch=whole(dim, ragged=batch.ragged))
-    made = along == batch.dim
+    if dims.unsure(batch, along):
+        return Value(batch=whole(None, batch.ndim))
+    made = batch.dim is not None and dims.touch(batch, along)
     return Value(batch=whole(batch.dim, batch.ndim, ragged=batch.ragged), origin=node if made else None)
 
 
@@ -68,15 +72,16 @@ def _product(values: list[Value]) -> Batch:
     return whole(0) if rows == [0] and values[0].batch.whole else whole()
 
 
-def _reduced(name: str, operands: list[Operand], keywords: dict[str, Operand], params: frozenset[int]) -> Value:
+def _reduced(ip: Interpreter, name: str, operands: list[Operand], keywords: dict[str, Operand], frame: Frame) -> Value:
     """A reduction: over the rows, or within each."""
     batch = operands[0][1].batch
     _, position, pairs = REDUCTIONS[name]
-    over = dims.of_call(operands, keywords, position)
-    if over is None or (batch.dim is not None and dims.touch(batch, over)):
+    over = doubt.dims_of(ip, operands, keywords, position, frame)
+    params = union(v.params for _, v in [*operands, *keywords.values()])
+    if over is not None and (batch.dim is None or dims.unsure(batch, over)):
+        result = whole(None)
+    elif over is None or (batch.dim is not None and dims.touch(batch, over)):
         result = REDUCED
-    elif batch.dim is None:
-        result = whole(0)
     else:
         kept = dims.without(batch, over, dims.keeps(name, operands, keywords, position))
         result = whole(kept.dim, kept.ndim, ragged=batch.ragged)
