@@ -237,6 +237,7 @@ def _report_whole_steps(facts: Facts, ip: Interpreter) -> None:
     """A step none of whose inputs is sharded is the same on every process: exact, but no faster."""
     for step in facts.steps:
         inputs = [a for f in step.forwards for a in [*f.call.args, *[k.value for k in f.call.keywords]]]
+        inputs = [node.value if isinstance(node, ast.Starred) else node for node in inputs]
         values = [ip.sites.values.get(node, EMPTY) for node in inputs]
         if not inputs or any(expressions.deep_sources(v) or models.held_sources(ip, v) for v in values):
             continue

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 Operand = tuple[ast.expr, Value]
 MAX_DEPTH = 24
+STAR = "*"
 
 
 class Arguments:
@@ -22,6 +23,7 @@ class Arguments:
     Attributes:
         positional, keywords: operands (expression and value).
         unpacked: values given by `*args` and `**kwargs`.
+        star: an element of a `*args` of unknown length, which the parameters from there on are.
     """
 
     def __init__(self, ip: Interpreter, node: ast.Call, frame: Frame) -> None:
@@ -30,6 +32,7 @@ class Arguments:
         self.keywords: dict[str, Operand] = {}
         self.unpacked: list[Operand] = []
         self.receiver: Value = EMPTY
+        self.star: Value | None = None
         for item in node.args:
             if isinstance(item, ast.Starred):
                 self._star(ip, item, frame)
@@ -49,6 +52,7 @@ class Arguments:
         else:
             element = expressions.evaluate(ip, item, frame)
             self.unpacked.append((item.value, element))
+            self.star = element
             self.positional.append((item.value, element))
 
     def _unpack(self, ip: Interpreter, node: ast.expr, value: Value) -> None:
@@ -150,6 +154,8 @@ def invoke(
         given[index + shift] = _passed(item, value)
     for name, (item, value) in arguments.keywords.items():
         given[name] = _passed(item, value)
+    if arguments.star is not None:
+        given[STAR] = arguments.star
     closure = ip.closure(ref.node)
     result = divisors.translate(ip, enter(ip, ref, given, closure, node, frame, forward), ref, arguments, node)
     return _rehome(ip, result, ref.node, node, bool(frame.loops))
@@ -244,6 +250,8 @@ def _bind_parameters(ip: Interpreter, ref: FunctionRef, given: dict[int | str, V
         given = {0: Value(objs=frozenset({ref.bound}), roles=roles), **given}
     for index, name in enumerate(names):
         value = given.get(index, given.get(name))
+        if value is None and name not in defaults:
+            value = given.get(STAR)  # what has a default is most likely not among them
         if value is None and name in defaults:
             value = ip.sites.values.get(defaults[name], EMPTY)
         frame.env[name] = value if value is not None else EMPTY
@@ -259,7 +267,7 @@ def _bind_parameters(ip: Interpreter, ref: FunctionRef, given: dict[int | str, V
         known = {*names, *[a.arg for a in args.kwonlyargs]}
         cell = ip.allocate(ref.node, frame, "kwargs")
         for key, value in given.items():
-            if isinstance(key, str) and key not in known:
+            if isinstance(key, str) and key not in known and key != STAR:
                 value = _kept(ip, value, frame)
                 ip.heap.store(cell, key, value)
                 ip.heap.add(cell, value)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import attributes, bends, calls, collating, loops, operators, sinks, subscripts
+from . import attributes, bends, calls, collating, loops, narrowing, operators, sinks, subscripts
 from .local import deep_sources, has_sample, is_leaf
 from .values import (
     COUNTED,
@@ -271,7 +271,19 @@ def _member(ip: Interpreter, node: ast.expr, generators: list[ast.comprehension]
 
 def _ifexp(ip: Interpreter, node: ast.IfExp, frame: Frame) -> Value:
     decide(ip, node.test, frame)
-    return join(evaluate(ip, node.body, frame), evaluate(ip, node.orelse, frame))
+    test = narrowing.tested(ip, node.test)
+    held = frame.env.get(test.name) if test is not None else None
+    found = EMPTY
+    for part, holds in ((node.body, True), (node.orelse, False)):
+        if test is not None and held is not None:
+            narrowed = test.narrow(held, holds)
+            if narrowed is None:
+                continue
+            frame.env[test.name] = narrowed
+        found = join(found, evaluate(ip, part, frame))
+    if test is not None and held is not None:
+        frame.env[test.name] = held
+    return found
 
 
 def _boolop(ip: Interpreter, node: ast.BoolOp, frame: Frame) -> Value:

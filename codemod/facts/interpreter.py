@@ -7,17 +7,17 @@ values); loops until nothing changes; branches are joined. Nothing of the progra
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..program import Module, Program
-from . import calls, expressions, modules, owners, stores
+from . import calls, expressions, modules, narrowing, owners, stores
 from .heap import Classes, Heap
 from .made import Made
 from .names import Names
 from .sites import Sites
 from .text import SourceText
-from .values import BOTTOM, EMPTY, HOST, Dep, FunctionRef, Role, Value, join, join_all
+from .values import EMPTY, HOST, FunctionRef, Role, Value, join, join_all
 
 MAX_DEPTH = 24
 LOOP_ROUNDS = 3
@@ -257,30 +257,22 @@ class Interpreter:
 
     def _if(self, node: ast.If, frame: Frame) -> bool:
         expressions.decide(self, node.test, frame)
-        tested = self._tensor_tested(node.test)
-        return self._branches([node.body, node.orelse], frame, tested)
+        return self._branches([node.body, node.orelse], frame, narrowing.tested(self, node.test))
 
-    def _tensor_tested(self, test: ast.expr) -> str | None:
-        """The name in `isinstance(name, torch.Tensor)` or `torch.is_tensor(name)`."""
-        if not isinstance(test, ast.Call) or not test.args or not isinstance(test.args[0], ast.Name):
-            return None
-        kinds = [self.names.qualified(part) for part in [test.func, *test.args[1:]]]
-        known = (["builtins.isinstance", "torch.Tensor"], ["torch.is_tensor"])
-        return test.args[0].id if kinds in known else None
-
-    def _branches(self, bodies: list[list[ast.stmt]], frame: Frame, tensor_only_first: str | None = None) -> bool:
+    def _branches(self, bodies: list[list[ast.stmt]], frame: Frame, tested: narrowing.Tested | None = None) -> bool:
         """Interpret alternatives from the same environment and join those that go on.
 
-        `tensor_only_first` is a name that is a tensor in the first alternative and none in the others.
+        `tested` says what a name is in the first alternative and in the second.
         """
         start, going = frame.env, []
         for index, body in enumerate(bodies):
             frame.env = dict(start)
-            held = frame.env.get(tensor_only_first or "")
-            if held is not None and index == 0 and held.items is not None and held.dep is Dep.BOTTOM:
-                continue
-            if held is not None and index:
-                frame.env[tensor_only_first or ""] = replace(held, batch=BOTTOM, made=None)
+            held = frame.env.get(tested.name) if tested is not None else None
+            if held is not None and tested is not None:
+                narrowed = tested.narrow(held, index == 0)
+                if narrowed is None:
+                    continue
+                frame.env[tested.name] = narrowed
             if not self.block(body, frame):
                 going.append(frame.env)
         frame.env = join_env(going) if going else start

@@ -14,7 +14,7 @@ from .values import EMPTY, Value
 if TYPE_CHECKING:
     from .interpreter import Interpreter
 
-UNPACKED = "its keyword arguments are unpacked from a mapping"
+UNPACKED = "its arguments are unpacked from a sequence or a mapping"
 
 
 @dataclass(frozen=True)
@@ -63,17 +63,23 @@ def of_module(ip: Interpreter, name: str, call: ast.Call, creation: ast.Call) ->
     function, parameters = CLASSES.get(last, (name, []))
     made = _given(creation, parameters or next((p for f, p in CLASSES.values() if f == function), []))
     inputs = [p for p in FUNCTIONS[name] if p not in ("weight", "linear_weight")]
-    given = _given(call, inputs)
+    given = _given(call, inputs, may_star=True)
     if made is None or given is None:
         return Loss(name, None, None, UNPACKED)
     holder = ip.text(call.func)
     return _loss(ip, name, made, given, {key: f"{holder}.{key}" for key in made})
 
 
-def _given(call: ast.Call, parameters: list[str]) -> dict[str, ast.expr] | None:
-    """Arguments of a call by parameter, `None` if some can't be told."""
-    if any(isinstance(item, ast.Starred) for item in call.args) or any(k.arg is None for k in call.keywords):
+def _given(call: ast.Call, parameters: list[str], *, may_star: bool = False) -> dict[str, ast.expr] | None:
+    """Arguments of a call by parameter, `None` if some can't be told.
+
+    `may_star`: what `criterion(*pair)` gives are the inputs, which need no names; a function's options could be there.
+    """
+    if any(k.arg is None for k in call.keywords):
         return None
+    starred = next((i for i, item in enumerate(call.args) if isinstance(item, ast.Starred)), None)
+    if starred is not None:
+        return dict(zip(parameters, call.args[:starred])) if may_star else None
     return {**dict(zip(parameters, call.args)), **{k.arg: k.value for k in call.keywords if k.arg is not None}}
 
 

@@ -90,7 +90,10 @@ MATRICES = words(
     """
 )
 
-METADATA = words("size dim ndimension numel nelement stride get_device is_contiguous element_size data_ptr type")
+METADATA = words(
+    """size dim ndimension numel nelement stride get_device is_contiguous element_size data_ptr type is_tensor
+    is_floating_point is_complex"""
+)
 
 PARAM_METADATA = METADATA | words(
     "requires_grad_ register_hook register_post_accumulate_grad_hook detach_ zero_ is_floating_point"
