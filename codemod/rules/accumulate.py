@@ -26,6 +26,7 @@ from ..edits import Dedent, Enclose, Span
 from ..findings import finding
 from . import Outcome, rule
 from ._inexact import inexact, outliving
+from ._lengths import lengths
 from ._order import is_alternative
 from ._schedulers import per_step_schedulers
 from ._source import (
@@ -44,6 +45,9 @@ from ._windows import Edge, counters, edges, lifted, made_by_hand, obstacle, tes
 if TYPE_CHECKING:
     from ..facts.model import Facts, Step
     from ..options import Options
+
+WHOLE = "batches that are left whole don't tell how many rows they have: a short last batch weighs like the others"
+WHOLE_HINT = "see DST118 to have them split, or choose sizes that make whole windows (drop_last=True)"
 
 
 @rule("accumulate", order=30)
@@ -86,6 +90,8 @@ def windowed(facts: Facts, step: Step) -> Iterator[Outcome]:
         yield Enclose(first, last, "accumulate", params, kind="accumulate")
     if step.loop is not None and made_by_hand(facts, step.loop) and not (block and tells_last(block)):
         yield finding("DST214", step.loop)
+    if any(item.code == "DST118" for item in facts.findings):
+        yield finding("DST214", step.backwards[0], WHOLE, WHOLE_HINT, level="warning")
     marks: dict[int, tuple[ast.stmt, Edge]] = {}
     for call, place in edges(step, schedulers):
         statement = lifted(facts, call, [*forwards, *step.backwards], run)
@@ -100,6 +106,7 @@ def windowed(facts: Facts, step: Step) -> Iterator[Outcome]:
             after.append((counter, edge))
         yield finding("DST207", counter)
     yield from inexact(facts, step)
+    yield from lengths(facts, schedulers)
     if block is None:
         yield from outliving(facts, [statement for statement, edge in [*marks.values(), *after] if edge == "ends"])
     yield from conditions(facts, list(marks.values()), window)

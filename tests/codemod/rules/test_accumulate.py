@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.codemod.rules.checks import check_noop, check_rewritten
+from distify.codemod.options import Options
+from tests.codemod.rules.checks import check_noop, check_rewritten, outcome, script
 
 BUILD = """
 loader = DataLoader(data, batch_size=4)
@@ -357,6 +358,56 @@ def test_noop(case: str) -> None:
     check_noop("accumulate", BUILD + after)
     check_noop("accumulate", BUILD + after, accumulate=8)
     check_noop("accumulate", "runtime.init(accumulate=4)\n" + BUILD + after)
+
+
+SCHEDULED = """
+def warm(optimizer, total):
+    return optim.lr_scheduler.LambdaLR(optimizer, lambda step: min(1.0, step / total))
+
+
+steps = 3 * len(loader)
+scheduler = optim.lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=steps)
+for x, y in loader:
+    optimizer.zero_grad()
+    loss = criterion(model(x), y)
+    loss.backward()
+    optimizer.step()
+    scheduler.step()
+"""
+SCHEDULES = {
+    "length by name": (SCHEDULED, ["DST207"]),
+    "through a function": (
+        SCHEDULED.replace("optim.lr_scheduler.OneCycleLR(optimizer, 0.1, total_steps=steps)", "warm(optimizer, steps)"),
+        ["DST207"],
+    ),
+    "directly": (SCHEDULED.replace("total_steps=steps", "total_steps=len(loader)"), ["DST207"]),
+    "divided": (SCHEDULED.replace("len(loader)", "(len(loader) // 4)"), []),
+    "stepped per pass": (SCHEDULED.replace("    scheduler.step()", "scheduler.step()"), []),
+    "another length": (SCHEDULED.replace("total_steps=steps", "total_steps=30"), []),
+}
+
+
+@pytest.mark.parametrize("case", SCHEDULES)
+def test_a_schedule_that_counts_batches(case: str) -> None:
+    source, codes = SCHEDULES[case]
+    _, findings = outcome("accumulate", script(BUILD + source), Options(accumulate=4))
+    assert [item.code for item in findings] == codes
+    assert all(item.level == "warning" for item in findings)
+    assert not outcome("accumulate", script(BUILD + source), Options())[1]
+
+
+def test_batches_that_are_left_whole_are_no_exact_windows() -> None:
+    source = (
+        BUILD
+        + """
+for x, y in loader:
+    loss = criterion(model(torch.zeros(4, 4)), torch.zeros(4, dtype=torch.long))
+    loss.backward()
+    optimizer.step()
+"""
+    )
+    _, findings = outcome("accumulate", script(source), Options(accumulate=4))
+    assert [(item.code, item.level) for item in findings] == [("DST214", "warning")]
 
 
 def test_a_line_that_was_added_to_a_window() -> None:
