@@ -239,11 +239,13 @@ def _report_whole_steps(facts: Facts, ip: Interpreter) -> None:
         inputs = [a for f in step.forwards for a in [*f.call.args, *[k.value for k in f.call.keywords]]]
         inputs = [node.value if isinstance(node, ast.Starred) else node for node in inputs]
         values = [ip.sites.values.get(node, EMPTY) for node in inputs]
-        if not inputs or any(expressions.deep_sources(v) or models.held_sources(ip, v) for v in values):
+        reduced = any(bends.terms_of(ip.sites.values.get(loss, EMPTY)) for loss in step.losses)
+        if any(expressions.deep_sources(v) or models.held_sources(ip, v) for v in values) or (reduced and not inputs):
             continue
         if not any(f.code == "DST118" for f in facts.findings):
             message = "No input of this step can be sharded: every process computes the whole of it."
-            facts.findings.append(finding("DST118", step.forwards[0].call, message))
+            place = step.forwards[0].call if step.forwards else (*step.backwards, *step.optimizer_steps)[0]
+            facts.findings.append(finding("DST118", place, message))
 
 
 def _together(facts: Facts, splits: list[Split]) -> list[Split]:

@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import attributes, builtin, divisors, expressions, externals, methods, models, owners, sinks
+from . import attributes, builtin, divisors, expressions, externals, methods, models, naming, owners, sinks
 from .values import EMPTY, HOST, Dep, FunctionRef, Role, Value, join, join_all
 
 if TYPE_CHECKING:
@@ -151,9 +151,9 @@ def invoke(
     shift = 1 if ref.bound is not None else 0
     given: dict[int | str, Value] = {}
     for index, (item, value) in enumerate(arguments.positional):
-        given[index + shift] = _passed(item, value)
+        given[index + shift] = _passed(ip, item, value, frame)
     for name, (item, value) in arguments.keywords.items():
-        given[name] = _passed(item, value)
+        given[name] = _passed(ip, item, value, frame)
     if arguments.star is not None:
         given[STAR] = arguments.star
     closure = ip.closure(ref.node)
@@ -161,9 +161,15 @@ def invoke(
     return _rehome(ip, result, ref.node, node, bool(frame.loops))
 
 
-def _passed(node: ast.expr, value: Value) -> Value:
-    """What a parameter receives: it remembers which argument expression it was."""
+def _passed(ip: Interpreter, node: ast.expr, value: Value, frame: Frame) -> Value:
+    """What a parameter receives: it remembers which argument expression it was.
+
+    A row count whose batch is gone (the loop over them has ended) becomes that of the whole batch: in the function
+    nothing could name the batch.
+    """
     value = replace(value, arrival=None)
+    if value.dep is Dep.ROWS and not frame.forward and naming.is_over(value, frame):
+        return sinks.as_global(ip, node, value, frame)
     return replace(value, arg=node) if value.dep is Dep.ROWS and value.arg is None else value
 
 

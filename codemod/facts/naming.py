@@ -21,6 +21,7 @@ def of_text(ip: Interpreter, node: ast.AST, value: Value, frame: Frame) -> str |
     A tensor that the expression itself reads comes first: in a function called for several batches, it is the right
     one at each call.
     """
+    frame = next((found for found in _frames(frame) if _home_of(found) is _home(ip, node)), frame)
     if not needs_name(ip, value, frame):
         return None
     sources = deep_sources(value)
@@ -80,15 +81,23 @@ def needs_name(ip: Interpreter, value: Value, frame: Frame) -> bool:
         return False
     if any(_is_fetched_ahead(source, frame) for source in sources & set(ip.sites.splits)):
         return True
-    over = False
     for current in _frames(frame):
         for loop, groups in current.alive.items():
-            if not any(group & sources for group in groups):
-                continue
-            if loop is None or loop in frame.loops:
+            if any(group & sources for group in groups) and (loop is None or loop in frame.loops):
                 return len(groups) > 1
-            over = True
-    return over
+    return is_over(value, frame)
+
+
+def is_over(value: Value, frame: Frame) -> bool:
+    """Whether the loop over the batches that a value comes from has ended."""
+    sources = deep_sources(value)
+    loops = [
+        loop
+        for current in _frames(frame)
+        for loop, groups in current.alive.items()
+        if any(group & sources for group in groups)
+    ]
+    return bool(loops) and not any(loop is None or loop in frame.loops for loop in loops)
 
 
 def _is_fetched_ahead(source: ast.AST, frame: Frame) -> bool:
