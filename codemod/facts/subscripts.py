@@ -68,7 +68,7 @@ def _of_shape(base: Value, index: Value, node: ast.Subscript) -> Value:
         start = lower if isinstance(lower, int) else 0
         inside = dim is not None and dim >= start and dim >= 0 and start >= 0
         return replace(base, shape_dim=dim - start if inside and dim is not None else -1)
-    if index.const is not NOTHING and index.const == dim:
+    if dim is not None and dim >= 0 and index.const == dim:
         return Value(batch=EXACT_ROWS, sources=base.sources, built=frozenset({node}))
     return Value(batch=GLOBAL, measured=base.measured)
 

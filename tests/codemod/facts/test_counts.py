@@ -99,6 +99,13 @@ def test_counts_that_shape_tensors_stay(body: str) -> None:
     assert inside(body) == []
 
 
+@pytest.mark.parametrize(
+    "size", ["fixed.shape[-1]", "fixed.size(-1)", "fixed.shape[0]", "len(fixed)", "model.fc.weight.shape[-1]"]
+)
+def test_sizes_of_what_is_the_same_everywhere(size: str) -> None:
+    assert inside(f"z = out + torch.ones(1, 3) * {size}", before="fixed = torch.randn(2, 3)") == []
+
+
 def test_a_count_inside_a_function_is_made_global_where_it_is_passed() -> None:
     head = "def log(name, n):\n    print(name, n)\n"
     assert inside("log('rows', len(y))", head=head) == ["sum(len(y))"]
