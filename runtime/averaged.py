@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .collectives import nothing
-from .state import require
+from .state import require, state
 
 
 def averaged(x: Any, by: Any = None) -> Any:
@@ -59,4 +59,7 @@ class _Scaled(torch.autograd.Function):
         factor = ctx.factor.item() if isinstance(ctx.factor, Tensor) and ctx.factor.is_cpu else ctx.factor
         # Where nothing was counted the quotient is 0/0: its gradient is cut off, as that of an empty slice is.
         empty = not isinstance(factor, Tensor) and factor == 0.0
-        return nothing(grad) if empty else (grad * factor).to(grad.dtype), None, None
+        if empty:
+            state.extra["arrived"] = state.extra.get("arrived", 0) + 1  # as a reduction's gradient that does not count
+            return nothing(grad), None, None
+        return (grad * factor).to(grad.dtype), None, None

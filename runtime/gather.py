@@ -30,11 +30,27 @@ def gather(x: Any, dim: int = 0, of: Any = None) -> Any:
         DistifyError: shapes differ by rank in another dimension, or `x` has no rows.
     """
     run = require("gather")
+    if run.precision is not None and run.precision.dtype in (torch.bfloat16, torch.float16):
+        x = _widened(x, run.precision.dtype)
     if run.world_size == 1:
         return x
     together("gather")
     assert run.batches is not None
     return _gather(x, dim, run.batches.current("gather", of))
+
+
+def _widened(x: Any, half: torch.dtype) -> Any:
+    """Outputs of autocast in the dtype that the original computed: NumPy knows no bfloat16, and files would hold it."""
+    if isinstance(x, Tensor):
+        return x.float() if x.dtype is half else x
+    if isinstance(x, dict):
+        return {key: _widened(value, half) for key, value in x.items()}
+    if isinstance(x, list):
+        return [_widened(value, half) for value in x]
+    if isinstance(x, tuple):
+        parts = [_widened(value, half) for value in x]
+        return type(x)(*parts) if hasattr(x, "_fields") else tuple(parts)
+    return x
 
 
 def _gather(x: Any, dim: int, batch: Batch) -> Any:

@@ -236,6 +236,8 @@ def _fill_steps(facts: Facts, ip: Interpreter) -> None:
 def _report_whole_steps(facts: Facts, ip: Interpreter) -> None:
     """A step none of whose inputs is sharded is the same on every process: exact, but no faster."""
     for step in facts.steps:
+        if not (step.forwards or step.backwards):
+            continue  # a wrapper around an optimizer's step
         inputs = [a for f in step.forwards for a in [*f.call.args, *[k.value for k in f.call.keywords]]]
         inputs = [node.value if isinstance(node, ast.Starred) else node for node in inputs]
         values = [ip.sites.values.get(node, EMPTY) for node in inputs]

@@ -143,6 +143,8 @@ def _pass_through(ip: Interpreter, ref: str, arguments: Arguments, node: ast.Cal
         return value.element or EMPTY
     if not arguments.positional and arguments.keywords:
         value = next(iter(arguments.keywords.values()))[1]
+    if ref.endswith(".Parameter") and value.dep <= Dep.GLOBAL:
+        return replace(value, is_param=True, const=EMPTY.const)
     return deep_copy(ip, value, node, frame) if ref == "copy.deepcopy" else value
 
 

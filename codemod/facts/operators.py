@@ -238,6 +238,9 @@ def unary(ip: Interpreter, node: ast.UnaryOp, frame: Frame) -> Value:
     from . import expressions
 
     value = expressions.evaluate(ip, node.operand, frame)
+    if value.is_param and not frame.forward:
+        full(ip, node.operand, value)
+        value = replace(value, is_param=False)
     if isinstance(node.op, ast.Not):
         sinks.as_global(ip, node.operand, value, frame)
         return Value(batch=GLOBAL)

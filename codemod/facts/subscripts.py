@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import attributes, loops, sinks
+from . import attributes, loops, operators, sinks
 from .local import is_local
 from .values import EMPTY, EXACT_ROWS, GLOBAL, NOTHING, REDUCED, Batch, Dep, Role, Value, join, tensor, whole
 
@@ -19,6 +19,9 @@ def subscript(ip: Interpreter, node: ast.Subscript, frame: Frame) -> Value:
     from . import expressions
 
     base = expressions.evaluate(ip, node.value, frame)
+    if base.is_param and not base.objs and base.items is None and not frame.forward:
+        operators.full(ip, node.value, base)
+        base = replace(base, is_param=False)
     index = _index(ip, node.slice, frame)
     value = _get(ip, base, index, node, frame)
     return attributes.arrive_or_keep(ip, node, value, frame)

@@ -103,6 +103,7 @@ class DeepSpeed(PartedGradients):
                 "torch.utils.checkpoint.checkpoint(…, use_reentrant=True) makes them: pass use_reentrant=False, or use "
                 "backend='fsdp'."
             ) from error
+        begin_backward()  # torch.autograd.grad after it begins afresh
         if sync:
             self.pending.reduce(lambda p, grad: self.of[p].add(p, grad))
 

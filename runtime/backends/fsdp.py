@@ -29,6 +29,7 @@ from .gathered import Pending, gathered
 from .inner import inner_grad
 from .local_step import LocalStep
 from .managed import Names, clears_all, copies_whole, keep_class, keeps_type, roots
+from .news import plain_news
 from .parts import Part, PartedGradients
 from .replicas import Replicas
 from .sharded import ShardedParameter, add_whole, local, replace, shard_like, whole
@@ -82,6 +83,7 @@ class FSDP(PartedGradients):
                     moved.update(self._shard(part))
         for optimizer in optimizers:
             self._point(optimizer, moved)
+        plain_news()
         for old in moved:
             replace(old, names.of(old))
 
@@ -154,6 +156,7 @@ class FSDP(PartedGradients):
         leaves = None if wanted is None else [self._leaf(p) for p in wanted]
         with self.watch.own():
             torch.autograd.backward(loss, inputs=leaves, **options)
+        begin_backward()  # torch.autograd.grad after it begins afresh
         for tree in self.trees:
             tree.release()
             if sync and tree.pending():

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..collectives import all_reduce, average
+from ..collectives import all_reduce, average, begin_backward
 from ..state import state
 from .whole_leaves import whole_on_all
 
@@ -25,6 +25,7 @@ def inner_grad(
         options: of `torch.autograd.grad`.
     """
     state.extra["reduced"] = False
+    begin_backward()  # what the backward before met says nothing about this one
     found: list[Tensor | None] = list(torch.autograd.grad(outputs, inputs, **options))
     reduced = state.extra.pop("reduced")
     others = [k for k, x in enumerate(inputs) if reduced and found[k] is not None and not trained(x)]

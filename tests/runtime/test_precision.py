@@ -256,3 +256,21 @@ def test_the_scaler_s_state_is_that_of_torch() -> None:
     scaler.load_state_dict(theirs.state_dict())
     assert scaler.state_dict() == theirs.state_dict()
     theirs.load_state_dict(scaler.state_dict())
+
+
+def gathered_types() -> list[torch.dtype]:
+    from distify import runtime
+
+    runtime.init(precision="bf16")
+    x = runtime.split(torch.randn(6, 3))
+    half = x.to(torch.bfloat16)
+    whole = runtime.gather({"outputs": (half, [half]), "inputs": x.double()})
+    return [whole["outputs"][0].dtype, whole["inputs"].dtype, runtime.gather(half).numpy().dtype]
+
+
+def test_what_leaves_torch_has_the_original_s_type(pool2: Pool) -> None:
+    """NumPy knows no bfloat16, and the original computed in single precision."""
+    import numpy as np
+
+    for found in pool2.run(gathered_types):
+        assert found == [torch.float32, torch.float64, np.dtype("float32")]

@@ -29,21 +29,47 @@ def alone() -> Iterator[Pool]:
     pool.close()
 
 
-@pytest.mark.parametrize("path", [p for p in SCRIPTS if p.stem not in REFUSED], ids=lambda p: p.stem)
-def test_same_on_two_processes(path: Path, alone: Pool, pool2: Pool, tmp_path: Path) -> None:
-    result = rewrite_source(path.read_bytes(), path.name, Options(backend="ddp"))
-    assert not result.refused, [item for item in result.findings if item.level == "error"]
-    folders = {name: tmp_path / name for name in ("source", "expected", "actual")}
-    for folder in folders.values():
-        folder.mkdir()
+# Each script also runs on one of these, which backends and sizes take in turn.
+OTHERS = [
+    Options(backend="ddp"),
+    Options(backend="fsdp"),
+    Options(backend="deepspeed", zero_stage=2),
+    Options(backend="deepspeed", zero_stage=3),
+]
+# What a sharded backend refuses by name or warns of, where ddp does not: `.grad` used directly, LBFGS, a halved model.
+UNSHARDED = {"DST203", "DST206", "DST403"}
+
+
+def converts(path: Path, options: Options, source: Pool, target: Pool, folder: Path) -> None:
+    """What a script prints and saves on one process, its conversion prints and saves on several."""
+    result = rewrite_source(path.read_bytes(), path.name, options)
+    errors = [item for item in result.findings if item.level == "error"]
+    if options.backend != "ddp" and UNSHARDED & {item.code for item in result.findings}:
+        return
+    assert not errors
+    folders = {name: folder / name for name in ("source", "expected", "actual")}
+    for place in folders.values():
+        place.mkdir()
     converted = folders["source"] / "train.py"
     converted.write_bytes(result.data)
-    expected = alone.script(path, (), folders["expected"]).check()
+    expected = source.script(path, (), folders["expected"]).check()
     assert expected.stdout.strip(), "it prints nothing to compare"
-    actual = pool2.script(converted, (), folders["actual"]).check()
+    actual = target.script(converted, (), folders["actual"]).check()
     assert_output_equal(expected.stdout, actual.stdout)
     assert_files_equal(folders["expected"], folders["actual"])
     assert not any(actual.others)
+
+
+@pytest.mark.parametrize("path", [p for p in SCRIPTS if p.stem not in REFUSED], ids=lambda p: p.stem)
+def test_same_on_two_processes(path: Path, alone: Pool, pool2: Pool, tmp_path: Path) -> None:
+    converts(path, Options(backend="ddp"), alone, pool2, tmp_path)
+
+
+@pytest.mark.parametrize("path", [p for p in SCRIPTS if p.stem not in REFUSED], ids=lambda p: p.stem)
+def test_same_on_other_backends_and_sizes(path: Path, alone: Pool, pool2: Pool, pool3: Pool, tmp_path: Path) -> None:
+    turn = sum(path.stem.encode())
+    options = OTHERS[turn % len(OTHERS)]
+    converts(path, options, alone, pool3 if options.backend == "ddp" or turn % 3 == 0 else pool2, tmp_path)
 
 
 @pytest.mark.parametrize("name", sorted(REFUSED))
