@@ -126,6 +126,14 @@ _ENTRIES = (
         "write the dimension as a number where it is used, or as the default of an argument",
     ),
     Code(
+        "DST122",
+        "error",
+        "padded to the longest of a slice",
+        "without total_length, pad_packed_sequence pads to the longest sequence that it is given, and each process "
+        "holds only a slice of the batch",
+        "say the length: pad_packed_sequence(…, total_length=x.size(1))",
+    ),
+    Code(
         "DST130",
         "warning",
         "random numbers seeded by the operating system",

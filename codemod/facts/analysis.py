@@ -203,6 +203,7 @@ def _fill_places(facts: Facts, ip: Interpreter) -> None:
     splits = sorted((s for s in sites.splits.values() if holds(s.node)), key=lambda s: position(s.node))
     facts.splits = _together(facts, splits)
     facts.fulls = sorted((f for f in sites.fulls.values() if holds(f.node)), key=lambda f: position(f.node))
+    facts.pads = sorted((p for p in sites.pads.values() if holds(p.node)), key=lambda p: position(p.node))
     facts.findings = [item for (_, node), item in sites.findings.items() if holds(node)]
     facts.findings += by_hand.report(facts, made)
     optimizers = [item for item in made.optimizers.values() if holds(item.statement)]

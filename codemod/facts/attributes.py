@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import modules, sinks
+from . import modules, packing, sinks
 from .values import EMPTY, GLOBAL, HOST, Batch, Dep, FunctionRef, Role, Value, join, join_all, tensor
 
 if TYPE_CHECKING:
@@ -49,7 +49,9 @@ def get(ip: Interpreter, base: Value, name: str, node: ast.AST, frame: Frame) ->
     if isinstance(parent, ast.Call) and parent.func is node:
         return EMPTY
     if base.items and not base.objs:
-        # A named tuple of torch: `out.max(1).values`.
+        # A named tuple of torch: `out.max(1).values`, `packed.data`.
+        if name in packing.FIELDS and packing.is_packed(base):
+            return base.items[packing.FIELDS.index(name)]
         positions = {"values": 0, "indices": -1}
         return base.items[positions[name]] if name in positions else join_all(base.items)
     if base.has(Role.MODEL):

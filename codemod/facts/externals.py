@@ -6,7 +6,19 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import attributes, creation, distributions, losses, models, operators, owners, runtimecalls, sinks, tensors
+from . import (
+    attributes,
+    creation,
+    distributions,
+    losses,
+    models,
+    operators,
+    owners,
+    packing,
+    runtimecalls,
+    sinks,
+    tensors,
+)
 from .local import is_local
 from .losstable import DIVISORS
 from .torchnames import TORCH_SPACES
@@ -35,7 +47,6 @@ _PASS_THROUGH = {
 }  # fmt: skip
 _CLIPS = {"torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_", "torch.nn.utils.clip_grad_norm",
           "torch.nn.utils.clip_grad.clip_grad_norm_", "torch.nn.utils.clip_grad.clip_grad_value_"}  # fmt: skip
-_SEQUENCE_PACKS = {"pack_padded_sequence", "pad_packed_sequence", "pack_sequence"}
 
 
 def class_roles(ip: Interpreter, cls: ast.ClassDef) -> set[Role]:
@@ -82,6 +93,8 @@ def call(ip: Interpreter, ref: str, arguments: Arguments, node: ast.Call, frame:
         return _checkpoint(ip, arguments, node, frame)
     if ref.startswith("torch.distributions."):
         return distributions.construct(ip, arguments, node, frame)
+    if packing.is_packing(ref):
+        return packing.call(ip, ref, arguments, node, frame)
     made = _construct(ip, ref, arguments, node, frame)
     if made is not None:
         return made
@@ -98,8 +111,6 @@ def call(ip: Interpreter, ref: str, arguments: Arguments, node: ast.Call, frame:
             reason = f"torch.{name} is no public function; torch.nn.functional.{name} says what it averages over"
             ip.sites.report("DST110", node, f"The divisor of this loss can't be told: {reason}.")
             return Value(batch=Batch(Dep.UNKNOWN, reason=reason))
-        if name in _SEQUENCE_PACKS:
-            return _packed(name, arguments)
         return tensors.apply(ip, name, arguments.positional, arguments.keywords, node, frame)
     return unknown(ip, arguments, node, frame, ref)
 
@@ -128,12 +139,6 @@ def _is_tensor_type(ref: str) -> bool:
     """`torch.FloatTensor`, `torch.cuda.LongTensor`, `torch.Tensor`."""
     space, _, name = ref.rpartition(".")
     return space in ("torch", "torch.cuda") and name.endswith("Tensor")
-
-
-def _packed(name: str, arguments: Arguments) -> Value:
-    value = arguments.get(0, "input")
-    first = replace(value, opaque=False)
-    return Value(items=(first, HOST), sources=value.sources) if name == "pad_packed_sequence" else first
 
 
 def _pass_through(ip: Interpreter, ref: str, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:

@@ -110,6 +110,14 @@ class Full:
 
 
 @dataclass(frozen=True)
+class Pad:
+    """A packed sequence of this rank's rows is padded to its longest; `packed` is the source text of the sequence."""
+
+    node: ast.Call
+    packed: str
+
+
+@dataclass(frozen=True)
 class ModelFact:
     """A module whose parameters an optimizer owns.
 
@@ -246,6 +254,7 @@ class Facts:
     draws: list[Draw] = field(default_factory=list)
     splits: list[Split] = field(default_factory=list)
     fulls: list[Full] = field(default_factory=list)
+    pads: list[Pad] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     program: list[Facts] = field(default_factory=list, repr=False)
     _text: SourceText | None = None

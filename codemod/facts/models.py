@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import attributes, losscalls, losses, operators
+from . import attributes, losscalls, losses, operators, packing
 from .local import is_local
 from .model import Split
 from .values import EMPTY, HOST, Batch, Dep, FunctionRef, Role, Value, join_all, tensor
@@ -233,6 +233,11 @@ def _recurrent(ip: Interpreter, name: str, creation: ast.AST, values: list[Value
         for state in values[1:]:
             for made in {v.made for v in (state, *(state.items or ())) if v.made is not None and v.dep is Dep.GLOBAL}:
                 ip.sites.keep(ip.sites.splits, made, Split(made, dim=1))
+    if values and packing.is_packed(values[0]):
+        steps = (values[0].items or ())[0]
+        output = packing.packed_like(steps, steps.with_batch(replace(steps.batch, ndim=None)))
+        hidden = tensor(Batch(Dep.SAMPLE, dim=1), steps)
+        return Value(items=(output, Value(items=(hidden, hidden)) if name == "LSTM" else hidden))
     output = _same(values[:1])
     if not output.is_sample:
         hidden = output

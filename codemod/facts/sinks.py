@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from .model import Arrival, Count, Gathered, Reduction
 from .naming import argument_of, needs_name, of_text
-from .values import COUNTED, REDUCED, Batch, Dep, Value, tensor
+from .values import COUNTED, PACKED, REDUCED, Batch, Dep, Value, tensor
 
 if TYPE_CHECKING:
     from .interpreter import Frame, Interpreter
@@ -115,7 +115,7 @@ def gather(ip: Interpreter, node: ast.expr, value: Value, frame: Frame, why: str
     while _is_cpu_copy(node) and not is_runtime_argument(ip, node):
         node = node.func.value  # type: ignore[attr-defined]  # gathered where it was computed
     if not is_runtime_argument(ip, node):
-        if value.is_sample and value.batch.dim is None:
+        if _loses_order(value):
             ip.sites.report("DST114", node)
             return tensor(Batch(Dep.UNKNOWN, reason="rows interleaved with another dimension"))
         if hoisted(ip, node, value, frame):
@@ -126,6 +126,13 @@ def gather(ip: Interpreter, node: ast.expr, value: Value, frame: Frame, why: str
         if why:
             ip.sites.report(why, node)
     return expressions.globalised(value)
+
+
+def _loses_order(value: Value) -> bool:
+    """Whether rows can't be put in order again: flattened with another dimension, or by time steps of each rank."""
+    if value.is_sample:
+        return value.batch.dim is None or value.batch.reason == PACKED
+    return any(_loses_order(v) for v in value.items or ())
 
 
 def _is_list_of_tensors(ip: Interpreter, node: ast.expr, value: Value) -> bool:

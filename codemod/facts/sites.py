@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..findings import Finding, finding
-from .model import Arrival, Count, Draw, Full, Gathered, Reduction, Split
+from .model import Arrival, Count, Draw, Full, Gathered, Pad, Reduction, Split
 from .values import EMPTY, Value, join
 
 
@@ -25,6 +25,7 @@ class Sites:
         splits: expressions whose hand-made batch is to be split (kept from pass to pass).
         feeds: loader calls and batches that reach a prepared model.
         owned: heap cells of models whose parameters an optimizer owns.
+        repads: calls that pad packed sequences which are the same on every rank, and have no batch to ask about.
         quiet: a collate function is interpreted.
         ratios: where sums over the batch stop being linear: the divisors of quotients, else `None`.
         used: keys of the places that the running pass met or made use of.
@@ -38,6 +39,8 @@ class Sites:
     draws: dict[ast.AST, Draw] = field(default_factory=dict)
     splits: dict[ast.AST, Split] = field(default_factory=dict)
     fulls: dict[ast.AST, Full] = field(default_factory=dict)
+    pads: dict[ast.AST, Pad] = field(default_factory=dict)
+    repads: set[ast.AST] = field(default_factory=set)
     ratios: dict[ast.AST, ast.expr | None] = field(default_factory=dict)
     findings: dict[tuple[str, ast.AST], Finding] = field(default_factory=dict)
     feeds: set[ast.AST] = field(default_factory=set)
@@ -58,7 +61,7 @@ class Sites:
     def prune(self) -> None:
         """Drop places that earlier passes found and the last one had no use for."""
         tables: list[dict[Any, Any]] = [self.reductions, self.arrivals, self.counts, self.gathers]
-        for table in [*tables, self.draws, self.splits, self.fulls]:
+        for table in [*tables, self.draws, self.splits, self.fulls, self.pads]:
             for key in [key for key in table if key not in self.used]:
                 del table[key]
 

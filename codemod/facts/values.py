@@ -40,6 +40,7 @@ class _Nothing(Enum):
 
 
 NOTHING = _Nothing.NOTHING
+PACKED = "packed"  # reason of a SAMPLE whose rows are the time steps of sequences of different lengths
 VARIES = _Nothing.VARIES
 
 
@@ -264,6 +265,7 @@ __all__ = [
     "GLOBAL",
     "HOST",
     "NOTHING",
+    "PACKED",
     "REDUCED",
     "ROWS",
     "SAMPLE",
