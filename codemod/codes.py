@@ -75,7 +75,13 @@ _ENTRIES = (
         "gather first: runtime.gather(…)",
     ),
     Code("DST112", "note", "dataset downloaded once", "the main process downloads while the others wait", ""),
-    Code("DST113", "note", "random augmentation", "equal in distribution, not number by number", ""),
+    Code(
+        "DST113",
+        "note",
+        "random numbers drawn for a sample",
+        "each process fetches its slice only, so these are others than in the original: equal in distribution",
+        "",
+    ),
     Code(
         "DST114",
         "error",
@@ -132,6 +138,13 @@ _ENTRIES = (
         "without total_length, pad_packed_sequence pads to the longest sequence that it is given, and each process "
         "holds only a slice of the batch",
         "say the length: pad_packed_sequence(…, total_length=x.size(1))",
+    ),
+    Code(
+        "DST123",
+        "note",
+        "random numbers inside a forward",
+        "each process draws its own, so these are others than in the original: equal in distribution",
+        "",
     ),
     Code(
         "DST130",
