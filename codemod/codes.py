@@ -251,7 +251,7 @@ _ENTRIES = (
         "error",
         "result of the window's end used after it",
         "under --accumulate this runs once per window, and what follows runs for every batch",
-        "move what reads it behind runtime.step(…) under `if window.ends:`, or leave out --accumulate",
+        "read it only where the optimizer step is too, under the same condition, or leave out --accumulate",
     ),
     Code(
         "DST214",
