@@ -147,6 +147,13 @@ _ENTRIES = (
         "",
     ),
     Code(
+        "DST124",
+        "error",
+        "gradient of a slice inside a forward",
+        "the loss is reduced after the forward, so a gradient taken inside it is that of one process's slice",
+        "take the gradient outside the forward, where the loss is reduced: runtime.grad(runtime.mean(loss), …)",
+    ),
+    Code(
         "DST130",
         "warning",
         "random numbers seeded by the operating system",
@@ -293,6 +300,13 @@ _ENTRIES = (
         "DataParallel removed",
         "each process has one device; keys of checkpoints have no 'module.' prefix any more",
         "",
+    ),
+    Code(
+        "DST306",
+        "error",
+        "layers on several devices",
+        "each process has one device: all parts of the model, and all copies of it, would move there",
+        "leave the placement out; --backend fsdp or --backend deepspeed --zero-stage 3 share out what one can't hold",
     ),
     # 4xx: precision
     Code(

@@ -82,6 +82,7 @@ def backward(
         if loop not in ip.made.training_loops:
             ip.made.training_loops.add(loop)
             ip.sites.changed = True
+    inner_gradient(ip, loss, None, node, frame)
     for operand, _ in operands[:1]:
         if loss.batch.reason == divisors.HIDDEN:
             ip.sites.report("DST116", operand)
@@ -94,4 +95,14 @@ def backward(
     return HOST
 
 
-__all__ = ["backward", "call", "sinks"]
+def inner_gradient(ip: Interpreter, outputs: Value, inputs: Value | None, node: ast.Call, frame: Frame) -> None:
+    """A gradient inside a forward is that of the slice: right only for the rows of a sum, which are each sample's."""
+    if not frame.forward or not (outputs.dep is Dep.PENDING or outputs.is_sample):
+        return
+    wanted = () if inputs is None else inputs.items or (inputs,)
+    per_sample = bool(wanted) and all(v.is_sample for v in wanted)
+    if not per_sample or (outputs.dep is Dep.PENDING and outputs.batch.kind != "sum"):
+        ip.sites.report("DST124", node)
+
+
+__all__ = ["backward", "call", "inner_gradient", "sinks"]

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .interpreter import Frame, Interpreter
 
 Operand = tuple[ast.expr, Value]
+_FIXED = "reshaped to a fixed number of rows inside a forward"
 
 
 def moved(value: Value, dim: int | None, ndim: int | None = None, *, flat: bool = False) -> Value:
@@ -31,6 +32,10 @@ def view(ip: Interpreter, operands: list[Operand], keywords: dict[str, Operand],
             return moved(value, index if together else None, len(sizes))
         if size.shape_dim is not None:
             return moved(value, value.batch.dim)
+    if value.batch.dim != 0 and any(_is_batch_size(ip, value, size) for size in sizes):
+        if frame.forward:
+            return tensor(Batch(Dep.UNKNOWN, reason=_FIXED), value)
+        return operators.coupled(ip, operands[:1], node, frame, whole(None, len(sizes)))
     if value.batch.dim != 0:
         first = sizes[0][1].const if sizes else None
         return moved(value, None if first == -1 or value.batch.dim is None else value.batch.dim, len(sizes) or None)
@@ -40,7 +45,7 @@ def view(ip: Interpreter, operands: list[Operand], keywords: dict[str, Operand],
         if not frame.forward:
             return operators.coupled(ip, operands[:1], node, frame, whole(lead, len(sizes)))
         if _is_batch_size(ip, value, sizes[lead]):
-            return tensor(Batch(Dep.UNKNOWN, reason="reshaped to a fixed number of rows inside a forward"), value)
+            return tensor(Batch(Dep.UNKNOWN, reason=_FIXED), value)
     return moved(value, lead, len(sizes) or None)
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ..facts.values import Role
 from ._source import argument, calls, imported, method_calls
 
 if TYPE_CHECKING:
@@ -61,6 +63,7 @@ WRITERS = frozenset(
 METHODS = {
     "pandas": ("to_csv", "to_json", "to_pickle", "to_excel", "to_parquet", "to_feather", "to_hdf"),
     "matplotlib": ("savefig",),
+    "PIL": ("save",),
     "pathlib": ("write_text", "write_bytes", "unlink", "rmdir", "rename", "touch"),
 }
 
@@ -70,16 +73,35 @@ def writers(facts: Facts) -> Iterator[ast.Call]:
     yield from calls(facts, *sorted(WRITERS))
     packages = imported(facts)
     methods = {name for package, names in METHODS.items() if package in packages for name in names}
-    yield from (call for call, _ in method_calls(facts, *methods))
+    for call, callee in method_calls(facts, *methods):
+        if callee.attr != "save" or (call.args and is_foreign(facts, callee)):
+            yield call
 
 
-def opens_for_writing(call: ast.Call) -> bool:
-    """Whether the mode creates a file or appends to one."""
-    mode = argument(call, 1, "mode")
-    text = mode.value if isinstance(mode, ast.Constant) else None
-    return isinstance(text, str) and ("w" in text or "a" in text)
+def is_foreign(facts: Facts, callee: ast.Attribute) -> bool:
+    """Whether a method is none of the program's, nor of a model or optimizer."""
+    holder = facts.value(callee.value)
+    owned = any(holder.has(role) for role in (Role.MODEL, Role.OPTIMIZER, Role.LOADER, Role.DATASET))
+    return not facts.value(callee).defs and not holder.classes and not owned
+
+
+_MODE = re.compile(r"[rwax][bt]?\+?[bt]?")
+
+
+def opens_for_writing(call: ast.Call, position: int = 1) -> bool:
+    """Whether the mode creates a file or appends to one, or does so on one of two paths."""
+    mode = argument(call, position, "mode")
+    chosen = [mode.body, mode.orelse] if isinstance(mode, ast.IfExp) else [mode]
+    texts = [part.value for part in chosen if isinstance(part, ast.Constant)]
+    return any(isinstance(t, str) and _MODE.fullmatch(t) is not None and set(t) & set("wa") for t in texts)
 
 
 def openers(facts: Facts) -> list[ast.Call]:
     """Calls that open a file for writing."""
     return [call for call in calls(facts, *OPENERS) if opens_for_writing(call)]
+
+
+def path_openers(facts: Facts) -> list[tuple[ast.Call, ast.expr]]:
+    """Calls `path.open("w")`, each with its path."""
+    found = method_calls(facts, "open")
+    return [(c, callee.value) for c, callee in found if opens_for_writing(c, 0) and is_foreign(facts, callee)]

@@ -34,8 +34,50 @@ SHOWN = ("builtins.print", "builtins.input", "warnings.warn")
 @rule("device")
 def device(facts: Facts, options: Options) -> Iterator[Outcome]:
     """`runtime.device()` for every expression that names a CUDA device."""
+    second = placed_apart(facts)
+    if second is not None:
+        yield finding("DST306", second)
     own = {item.name for item in ast.walk(facts.tree) if isinstance(item, ast.FunctionDef)}
     yield from visit(facts, facts.tree, "cuda" in own)
+
+
+def placed_apart(facts: Facts) -> ast.AST | None:
+    """The first place where a second device is named by its number, `None` if at most one is."""
+    numbers: set[str] = set()
+    for node in ast.walk(facts.tree):
+        number = number_of(facts, node)
+        if number is not None and not is_choice(facts, node):
+            numbers.add(number)
+            if len(numbers) == 2:
+                return node
+    return None
+
+
+def number_of(facts: Facts, node: ast.AST) -> str | None:
+    """The number of the device of `x.to("cuda:1")`, `x.cuda(1)`, `torch.device("cuda:1")`, `device="cuda:1"`."""
+    if isinstance(node, ast.keyword) and node.arg == "device":
+        where: ast.expr | None = node.value
+    elif is_method(node, "to") or is_method(node, "cuda") or calls_to(facts, node, "torch.device"):
+        assert isinstance(node, ast.Call)
+        where = node.args[0] if node.args else None
+        if calls_to(facts, node, "torch.device") and len(node.args) == 2:
+            where = node.args[1]
+    else:
+        return None
+    value = where.value if isinstance(where, ast.Constant) else None
+    if isinstance(value, str) and INDEXED.fullmatch(value):
+        return value.partition(":")[2]
+    return str(value) if type(value) is int else None
+
+
+def is_choice(facts: Facts, node: ast.AST) -> bool:
+    """Whether a device is one of several to choose from, or says where a file's tensors go."""
+    found: ast.AST | None = node
+    while found is not None and not isinstance(found, ast.stmt):
+        if isinstance(found, (ast.IfExp, ast.Dict)) or (isinstance(found, ast.keyword) and found.arg == "map_location"):
+            return True
+        found = facts.parents.get(found)
+    return isinstance(facts.parents.get(found), ast.If) if found is not None else False
 
 
 def visit(facts: Facts, node: ast.AST, own_cuda: bool) -> Iterator[Outcome]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ..facts.values import Role
 from ..findings import finding
 from . import Outcome, rule
-from ._source import has_role, is_runtime_call, method_calls, setting
+from ._source import calls, has_role, is_runtime_call, method_calls, setting
 
 if TYPE_CHECKING:
     from ..facts.model import Facts
@@ -40,7 +40,17 @@ def limits(facts: Facts, options: Options) -> Iterator[Outcome]:
             yield from (finding("DST208", call) for call in step.optimizer_steps if has_closure(facts, call))
     if backend in SHARDED:
         yield from direct_gradients(facts, str(backend))
+    if backend == "fsdp" or (backend == "deepspeed" and setting(facts, options, "zero_stage") == 3):
+        yield from called_with_other_weights(facts)
     yield from halved(facts)
+
+
+def called_with_other_weights(facts: Facts) -> Iterator[Outcome]:
+    """`functional_call(model, weights, …)`: the parts of weights that a process holds can't stand for them."""
+    for call in calls(facts, "torch.func.functional_call", "torch.nn.utils.stateless.functional_call"):
+        if call.args and has_role(facts, call.args[0], Role.MODEL):
+            message = "functional_call passes by what gathers sharded parameters"
+            yield finding("DST903", call, message, "use --backend ddp, or --backend deepspeed with --zero-stage 2")
 
 
 def has_closure(facts: Facts, call: ast.Call) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 
 NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?(?![\w])|[-+]?\b(?:nan|inf)\b")
@@ -60,6 +61,8 @@ def read(path: Path) -> Any:
     """What a file holds: objects, JSON, or text as a list of lines."""
     if path.suffix in (".pt", ".pth", ".tar", ".pkl", ".ckpt", ".bin"):
         return torch.load(path, map_location="cpu", weights_only=False)
+    if path.suffix == ".npy":
+        return torch.from_numpy(np.load(path))
     if path.suffix == ".json":
         return json.loads(path.read_text())
     return [parse(line) for line in path.read_text().splitlines()]

@@ -19,6 +19,9 @@ REFUSED = {
     "closures": ["DST209"],  # an optimizer that only a closure holds
     "buffer_in_forward": ["DST119", "DST110"],
     "moco_queue": ["DST119"],
+    "hogwild": ["DST107"],
+    "inner_forward": ["DST124"],
+    "model_parallel": ["DST306"],
 }
 
 
@@ -36,8 +39,8 @@ OTHERS = [
     Options(backend="deepspeed", zero_stage=2),
     Options(backend="deepspeed", zero_stage=3),
 ]
-# What a sharded backend refuses by name or warns of, where ddp does not: `.grad` used directly, LBFGS, a halved model.
-UNSHARDED = {"DST203", "DST206", "DST403"}
+# What a sharded backend refuses by name or warns of, where ddp does not: `.grad` used directly, LBFGS, a halved model, functional_call.
+UNSHARDED = {"DST203", "DST206", "DST403", "DST903"}
 
 
 def converts(path: Path, options: Options, source: Pool, target: Pool, folder: Path) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from distify.codemod.options import Options
+from distify.codemod.rewrite import rewrite_source
 from tests.codemod.rules.checks import check_noop, check_rewritten, script
 
 CHOICE = 'torch.device("cuda" if torch.cuda.is_available() else "cpu")'
@@ -198,6 +200,23 @@ def test_rewritten(case: str) -> None:
 @pytest.mark.parametrize("case", NOOPS)
 def test_noop(case: str) -> None:
     check_noop("device", NOOPS[case])
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "codes"),
+    [
+        ('.to("cuda:0")', '.to("cuda:1")', ["DST306"]),
+        (".cuda(0)", '.to(torch.device("cuda:1"))', ["DST306"]),
+        (".to(0)", ".cuda(1)", ["DST306"]),
+        ('.to("cuda:1")', '.to("cuda:1")', []),
+        ('.to("cuda:0" if os.environ["G"] == "0" else "cuda:1")', "", []),
+        ('.to("cuda:0")', ".to({'a': torch.device('cuda:1')}['a'])", []),
+    ],
+)
+def test_parts_on_several_devices(first: str, second: str, codes: list[str]) -> None:
+    text = script(f"a = nn.Linear(2, 2){first}\nb = nn.Linear(2, 2){second}")
+    facts = rewrite_source(text.encode(), "a.py", Options(backend="ddp"))
+    assert [item.code for item in facts.findings if item.level == "error"] == codes
 
 
 @pytest.mark.parametrize("value", ['"0"', "'3'", 'os.environ["GPU"]'])

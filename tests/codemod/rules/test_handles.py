@@ -32,6 +32,15 @@ REWRITES = {
         'import json\njson.dump([], open("log.csv", "w"))',
         f'import json\njson.dump([], open({NULL}, "w"))',
     ),
+    "method of a path": (
+        'from pathlib import Path\nlog = Path("out").open("a")',
+        'from pathlib import Path\nlog = (Path("out") if runtime.is_main() else Path(os.devnull)).open("a")',
+    ),
+    "method of a path in a block": (
+        'import pathlib\nwith pathlib.Path("a").open(mode="w") as f:\n    f.write("x")',
+        'import pathlib\nif runtime.is_main():\n    with pathlib.Path("a").open(mode="w") as f:\n        f.write("x")',
+    ),
+    "a choice of modes": ('log = open("log.csv", "w" if data else "a")', f'log = open({NULL}, "w" if data else "a")'),
     "computed name": (
         'log = open("a" + "b", "w")',
         'log = open(("a" + "b") if runtime.is_main() else os.devnull, "w")',

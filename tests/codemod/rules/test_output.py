@@ -44,6 +44,10 @@ REWRITES = {
     "removal": ('os.remove("a")', 'runtime.on_main(os.remove, "a")'),
     "program": ('subprocess.run(["ls"])', 'runtime.on_main(subprocess.run, ["ls"])'),
     "path": ('Path("a").write_text("x")', 'runtime.on_main(Path("a").write_text, "x")'),
+    "image of PIL": (
+        'from PIL import Image\nimage = Image.fromarray(grid)\nimage.resize((8, 8)).save("a.png")',
+        'from PIL import Image\nimage = Image.fromarray(grid)\nruntime.on_main(image.resize((8, 8)).save, "a.png")',
+    ),
     "in a condition": (
         'if len(data) > 3:\n    plt.savefig("a.png")',
         'if len(data) > 3:\n    runtime.on_main(plt.savefig, "a.png")',
