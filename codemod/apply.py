@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, Union, cast
 
@@ -34,6 +35,8 @@ __all__ = ["EditError", "UnsafeSource", "apply"]
 OnStatement = Union[InsertBefore, InsertAfter, Enclose, Delete, Dedent]
 Suite = Union[cst.Module, cst.BaseSuite]
 
+BLANK_END = re.compile(r"(?<=\n)[ \t\r\n]*[ \t][ \t\r\n]*\Z")
+
 
 def apply(text: str, edits: Sequence[Edit]) -> str:
     """The text with all edits made.
@@ -48,11 +51,13 @@ def apply(text: str, edits: Sequence[Edit]) -> str:
     """
     if not edits:
         return text
-    located = locate(text)
+    blank = BLANK_END.search(text)  # libcst loses blanks in the last lines
+    end = blank.start() if blank else len(text)
+    located = locate(text[:end])
     editor = Editor(located, edits)
     module = located.module.visit(editor)
     editor.check()
-    return located.guard.restore(module.code)
+    return located.guard.restore(module.code) + text[end:]
 
 
 class Editor(cst.CSTTransformer):
@@ -71,6 +76,7 @@ class Editor(cst.CSTTransformer):
         self.pending = [edit for edit in edits if not isinstance(edit, AddImport)]
         self.on_expressions: dict[cst.CSTNode, list[OnExpression]] = {}
         self.on_statements: dict[Statement, list[tuple[int, OnStatement]]] = {}
+        self.ends = {located.statement(edit.last) for edit in self.pending if isinstance(edit, Enclose)}
         for order, edit in enumerate(self.pending):
             if isinstance(edit, (Wrap, Replace, Callee, Argument)):
                 self.on_expressions.setdefault(located.expression(edit.span), []).append(edit)
@@ -149,7 +155,7 @@ class Editor(cst.CSTTransformer):
         for statement in original.body:
             line = cast(Line, statement.visit(self))
             parts = statement.body if isinstance(statement, cst.SimpleStatementLine) else []
-            block.add(statement, line, any(small in self.on_statements for small in parts))
+            block.add(statement, line, any(small in self.on_statements or small in self.ends for small in parts))
         pieces = self.pieces(block, original.indent if isinstance(original, cst.IndentedBlock) else None)
         if isinstance(original, cst.Module) and self.imports:
             self.add_imports(original, pieces)

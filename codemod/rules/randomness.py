@@ -37,7 +37,7 @@ def randomness(facts: Facts, options: Options) -> Iterator[Outcome]:
         ((call, name) for name, found in facts.calls.items() for call in found), key=lambda c: position(c[0])
     )
     draws = [call for call, name in named if name.startswith(DRAWS) and name not in FIXED]
-    samples = [call for call in draws if in_method(facts, call, *FETCHES) and not in_module_class(facts, call)]
+    samples = [call for call in draws if fetches(facts, call) and not in_method(facts, call, "__init__")]
     samples += [call for call, name in named if name.startswith(AUGMENTATIONS)]
     if samples:
         yield finding("DST113", min(samples, key=position))
@@ -45,6 +45,13 @@ def randomness(facts: Facts, options: Options) -> Iterator[Outcome]:
     inside += [call for call, name in named if name.startswith(DROPOUTS)]
     if inside:
         yield finding("DST123", min(inside, key=position))
+
+
+def fetches(facts: Facts, node: ast.AST) -> bool:
+    """Whether a node stands in a class that gives samples, such as a dataset, and is no module."""
+    home = next((item for item in ancestors(facts, node) if isinstance(item, ast.ClassDef)), None)
+    methods = {item.name for item in home.body if isinstance(item, ast.FunctionDef)} if home is not None else set()
+    return bool(methods.intersection(FETCHES)) and not in_module_class(facts, node)
 
 
 def in_method(facts: Facts, node: ast.AST, *names: str) -> bool:
