@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from .interpreter import Frame, Interpreter
 
 Operand = tuple[ast.expr, Value]
-_FIXED = "reshaped to a fixed number of rows inside a forward"
+_FIXED = "This shape has a fixed number of rows, and a process holds a slice of the batch only."
+_FOLLOW = "take the number of rows from the tensor: x.view(x.size(0), -1)"
 
 
 def moved(value: Value, dim: int | None, ndim: int | None = None, *, flat: bool = False) -> Value:
@@ -34,7 +35,8 @@ def view(ip: Interpreter, operands: list[Operand], keywords: dict[str, Operand],
             return moved(value, value.batch.dim)
     if value.batch.dim != 0 and any(_is_batch_size(ip, value, size) for size in sizes):
         if frame.forward:
-            return tensor(Batch(Dep.UNKNOWN, reason=_FIXED), value)
+            ip.sites.report("DST110", node, _FIXED, _FOLLOW)
+            return moved(value, None, len(sizes))
         return operators.coupled(ip, operands[:1], node, frame, whole(None, len(sizes)))
     if value.batch.dim != 0:
         first = sizes[0][1].const if sizes else None
@@ -44,8 +46,8 @@ def view(ip: Interpreter, operands: list[Operand], keywords: dict[str, Operand],
     if sizes and _is_fixed(sizes[lead][1]):
         if not frame.forward:
             return operators.coupled(ip, operands[:1], node, frame, whole(lead, len(sizes)))
-        if _is_batch_size(ip, value, sizes[lead]):
-            return tensor(Batch(Dep.UNKNOWN, reason=_FIXED), value)
+        if _is_batch_size(ip, value, sizes[lead]) or _is_option(sizes[lead][1]):
+            ip.sites.report("DST110", node, _FIXED, _FOLLOW)
     return moved(value, lead, len(sizes) or None)
 
 
@@ -67,6 +69,11 @@ def _is_fixed(size: Value) -> bool:
     if isinstance(size.const, int):
         return size.const > 1
     return size.dep is Dep.GLOBAL and size.shape_dim is None
+
+
+def _is_option(size: Value) -> bool:
+    """Whether a size is a number given from outside, not read from a tensor: in front, that of the batch."""
+    return not isinstance(size.const, int) and not size.measured and not size.batch.data
 
 
 def _is_batch_size(ip: Interpreter, value: Value, size: Operand) -> bool:

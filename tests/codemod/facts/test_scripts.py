@@ -19,6 +19,7 @@ REFUSED = {
     "closures": ["DST209"],  # an optimizer that only a closure holds
     "buffer_in_forward": ["DST119", "DST110"],
     "moco_queue": ["DST119"],
+    "fixed_view": ["DST110"],
     "hogwild": ["DST107"],
     "inner_forward": ["DST124"],
     "model_parallel": ["DST306"],
