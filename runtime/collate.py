@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from .batches import counts
+from .generators import keep
 from .slicing import Layout, SliceError, cut, learn, sizes
 from .streams import capture, restore
 
@@ -76,7 +77,7 @@ class WholeCollate:
                 made = take(batch, self.layout, self.rank, self.world_size)
                 if made.total == len(samples):
                     return made
-        after = capture()
+        after, own = capture(), keep(self.collate)
         try:
             restore(streams or after)
             self.layout = learn(self.collate, kept, batch)
@@ -91,3 +92,4 @@ class WholeCollate:
             ) from None
         finally:
             restore(after)
+            own()
