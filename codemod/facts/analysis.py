@@ -81,6 +81,13 @@ def _report_untrained(files: list[Facts], ip: Interpreter) -> None:
 def _unseen_optimizer(facts: Facts, ip: Interpreter) -> list[Finding]:
     """Backward runs and something steps, but no optimizer is built here: training that can't be converted."""
     backwards = [call for call in ip.made.backwards if facts.holds(call)]
+    if not backwards and any(facts.holds(item.call) for item in ip.made.optimizers.values()):
+        # An optimizer is built, and what is run backward comes from a library that nothing is known of.
+        backwards = [
+            node
+            for node in ast.walk(facts.tree)
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "backward"
+        ]
     updates = by_hand.report(facts, ip.made)
     steps = [
         node
@@ -91,6 +98,9 @@ def _unseen_optimizer(facts: Facts, ip: Interpreter) -> list[Finding]:
         return updates if backwards else []
     message = "What this backward trains is not known: no optimizer is built here."
     hint = "give the script that builds it, whose imports are followed, or build it here from the model's parameters"
+    if ip.made.optimizers:
+        message = "What this backward trains is not known: its loss comes from code that can't be seen into."
+        hint = "compute the loss from the model's output; precision is set by --precision, so leave out apex"
     return [finding("DST202", min(backwards, key=position), message, hint)]
 
 

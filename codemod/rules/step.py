@@ -19,7 +19,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..edits import Callee, Ref, Replace, Span
+from ..edits import Callee, Ref, Replace, Span, Wrap
 from ..facts.values import Dep, Role
 from ..findings import finding
 from . import Outcome, rule
@@ -98,13 +98,16 @@ def backward(facts: Facts, call: ast.Call) -> Iterator[Outcome]:
 
 
 def function_backward(facts: Facts, call: ast.Call) -> Iterator[Outcome]:
-    """`torch.autograd.backward(loss)` of a single loss."""
+    """`torch.autograd.backward(loss)`; of several losses, their sum has the same gradients."""
     tensors = argument(call, 0, "tensors")
-    if tensors is None or isinstance(tensors, (ast.List, ast.Tuple)) or len(call.args) != 1 or call.keywords:
+    several = isinstance(tensors, (ast.List, ast.Tuple))
+    starred = isinstance(tensors, (ast.List, ast.Tuple)) and any(isinstance(e, ast.Starred) for e in tensors.elts)
+    if tensors is None or starred or len(call.args) != 1 or call.keywords:
         yield finding("DST210", call)
-    else:
-        params = {"runtime": facts.runtime_name, "name": "backward"}
-        yield Callee(Span.of(call), "call", params, kind="backward")
+        return
+    yield Callee(Span.of(call), "call", {"runtime": facts.runtime_name, "name": "backward"}, kind="backward")
+    if several:
+        yield Wrap(Span.of(tensors), "summed", {}, kind="backward")
 
 
 def schedulers(facts: Facts) -> list[ast.Call]:

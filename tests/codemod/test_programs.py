@@ -196,3 +196,25 @@ fit(model, opt, data.make())
     assert run("train.py").exit_code == 0
     assert "runtime.prepare(model, opt)" in (project / "train.py").read_text()
     assert "runtime.mean(" in (project / "engine.py").read_text()
+
+
+def test_a_loss_that_cannot_be_seen_into_is_refused(project: Path) -> None:
+    """Left alone, every process would train the whole run."""
+    script = """\
+import torch
+from torch import nn, optim
+from apex import amp
+net = nn.Linear(4, 3)
+opt = optim.SGD(net.parameters(), lr=0.1)
+net, opt = amp.initialize(net, opt)
+for _ in range(3):
+    loss = net(torch.randn(8, 4)).mean()
+    with amp.scale_loss(loss, opt) as scaled:
+        scaled.backward()
+    opt.step()
+"""
+    (project / "apex_script.py").write_text(script)
+    result = run("apex_script.py")
+    assert result.exit_code == 1
+    assert "apex_script.py:10:9 DST202 error: " in result.stderr
+    assert (project / "apex_script.py").read_text() == script

@@ -44,6 +44,8 @@ def train(
             "runtime.backward(loss * torch.tensor(2.0), retain_graph=True)",
         ),
         ("torch.autograd.backward(loss)", "runtime.backward(loss)"),
+        ("torch.autograd.backward([loss, loss * 2])", "runtime.backward(sum([loss, loss * 2]))"),
+        ("torch.autograd.backward((loss, loss))", "runtime.backward(sum((loss, loss)))"),
     ],
 )
 def test_backward(before: str, after: str) -> None:
@@ -53,7 +55,8 @@ def test_backward(before: str, after: str) -> None:
 @pytest.mark.parametrize(
     "call",
     [
-        "torch.autograd.backward([loss, loss])",
+        "torch.autograd.backward([*losses])",
+        "torch.autograd.backward([loss, loss], [None, None])",
         "torch.autograd.backward(loss, torch.ones(()))",
         "loss.backward(torch.ones(()), True)",
         "model(x).backward(torch.ones(4, 2))",
