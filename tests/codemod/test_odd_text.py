@@ -40,8 +40,8 @@ CHANGES = {
 
 @lru_cache(maxsize=None)
 def converted(path: Path) -> str | None:
-    """A script's conversion; `None` if it is refused."""
-    result = rewrite_source(path.read_bytes(), "train.py", Options(backend="ddp"))
+    """The conversion of a script, its line ends plain; `None` if it is refused."""
+    result = rewrite_source(path.read_text().encode(), "train.py", Options(backend="ddp"))
     return None if result.refused else result.data.decode()
 
 
