@@ -277,6 +277,14 @@ _ENTRIES = (
         "divide it by the number of rows in one expression (`loss = total / len(x)`), take a mean, or leave out "
         "--accumulate",
     ),
+    Code(
+        "DST216",
+        "error",
+        "parameters updated by hand",
+        "without an optimizer's step nothing can take the loss scale out, end a window, or update the parts of "
+        "parameters that a sharded backend leaves with each process",
+        "use torch.optim.SGD (the same update), or --backend ddp with fp32 or bf16 and without --accumulate",
+    ),
     # 3xx: model
     Code(
         "DST301",

@@ -54,7 +54,7 @@ def analyse_program(program: Program) -> list[Facts]:
     if not any(_may_train(facts) for facts in files):
         return files
     ip = _best(program, parents, names)
-    training = bool(ip.made.backwards and ip.made.optimizers)
+    training = bool(ip.made.backwards and (ip.made.optimizers or any(ip.made.by_hand.values())))
     entries = Entries(program, names)
     for facts, module in zip(files, [module for module in program.modules if module.path]):
         facts.value = lambda node: _with_roles(ip, ip.sites.values.get(node, EMPTY))
@@ -88,7 +88,7 @@ def _unseen_optimizer(facts: Facts, ip: Interpreter) -> list[Finding]:
             for node in ast.walk(facts.tree)
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "backward"
         ]
-    updates = by_hand.report(facts, ip.made)
+    updates = by_hand.report(facts, ip)
     steps = [
         node
         for node in ast.walk(facts.tree)
@@ -188,6 +188,7 @@ def _converge(ip: Interpreter) -> None:
         ip.heap.changed = False
         ip.sites.start()
         ip.run()
+        by_hand.own(ip)
         if not (ip.heap.changed or ip.sites.changed):
             break
     ip.sites.prune()
@@ -215,7 +216,8 @@ def _fill_places(facts: Facts, ip: Interpreter) -> None:
     facts.fulls = sorted((f for f in sites.fulls.values() if holds(f.node)), key=lambda f: position(f.node))
     facts.pads = sorted((p for p in sites.pads.values() if holds(p.node)), key=lambda p: position(p.node))
     facts.findings = [item for (_, node), item in sites.findings.items() if holds(node)]
-    facts.findings += by_hand.report(facts, made)
+    facts.findings += by_hand.report(facts, ip)
+    facts.updates = sorted(by_hand.updates(facts, ip), key=lambda u: position(u.statement))
     optimizers = [item for item in made.optimizers.values() if holds(item.statement)]
     facts.optimizers = [_optimizer(item) for item in sorted(optimizers, key=lambda o: position(o.call))]
     facts.models = _models(facts, ip)

@@ -42,7 +42,7 @@ def get(ip: Interpreter, base: Value, name: str, node: ast.AST, frame: Frame) ->
     if found != EMPTY:
         return found
     if base.is_param and name in ("data", "grad"):
-        if name == "grad":
+        if name == "grad" and isinstance(node, ast.Attribute):
             ip.made.grad_reads.add(node)
         return Value(batch=GLOBAL, params=base.params)
     parent = ip.parents.get(node)

@@ -3,36 +3,137 @@
 from __future__ import annotations
 
 import ast
+from typing import TYPE_CHECKING
 
 from ..findings import Finding, finding
-from .made import Made
-from .model import Facts
+from . import owners
+from .model import Facts, HandUpdate
+from .values import EMPTY
+
+if TYPE_CHECKING:
+    from .interpreter import Interpreter
+
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.Module)
 
 
-def report(facts: Facts, made: Made) -> list[Finding]:
-    """A finding for each statement that updates a parameter by hand: no optimizer tells whose gradients to reduce."""
-    found: dict[ast.stmt, Finding] = {}
-    for read in made.grad_reads:
-        if not facts.holds(read):
-            continue
-        statement = facts.statement(read)
-        parameter = ast.unparse(read.value) if isinstance(read, ast.Attribute) else ""
-        if _updates(statement, parameter):
-            message = "A parameter is updated by hand from its gradient; without an optimizer nothing is prepared."
-            hint = "use torch.optim.SGD (the same update), which can be handed to runtime.prepare(…)"
-            found[statement] = finding("DST202", statement, message, hint)
-    return list(found.values())
+def own(ip: Interpreter) -> None:
+    """Models whose parameters are updated by hand are trained like those of an optimizer.
+
+    An update stores into a parameter, or its data, what was computed from a parameter's `.grad`, through local
+    variables too (`velocity = 0.9 * velocity + p.grad; p.data -= lr * velocity`).
+    """
+    from .attributes import root
+
+    functions: dict[ast.AST, list[ast.Attribute]] = {}
+    for read in ip.made.grad_reads:
+        functions.setdefault(_function(ip, read), []).append(read)
+    for function, reads in functions.items():
+        parameters: dict[str, frozenset[int]] = {}
+        for read in reads:
+            text = ast.unparse(read.value)
+            parameters[text] = parameters.get(text, frozenset()) | ip.sites.values.get(read.value, EMPTY).params
+        for statement, text in _updates(_statements(function), set(reads), set(parameters)):
+            cells = frozenset(root(ip, cell) for cell in parameters[text])
+            ip.made.by_hand[statement] = ip.made.by_hand.get(statement, frozenset()) | cells
+            ip.sites.own(cells)
 
 
-def _updates(statement: ast.stmt, parameter: str) -> bool:
-    """Whether a statement stores into a parameter or its data."""
-    targets: list[ast.expr] = []
+def updates(facts: Facts, ip: Interpreter) -> list[HandUpdate]:
+    """The updates that stand in a file, with the models that they train."""
+    found = []
+    for statement, cells in ip.made.by_hand.items():
+        if facts.holds(statement):
+            found.append(HandUpdate(statement, tuple(dict.fromkeys(place for _, place in _places(ip, cells)))))
+    return found
+
+
+def report(facts: Facts, ip: Interpreter) -> list[Finding]:
+    """A finding for each update of parameters whose model can't be named: nothing can be prepared."""
+    message = "A parameter is updated by hand from its gradient, and it belongs to no model that can be named."
+    hint = "assign the model to a variable; a tensor of its own goes into a module: nn.ParameterList([w])"
+    return [
+        finding("DST202", statement, message, hint)
+        for statement, cells in ip.made.by_hand.items()
+        if facts.holds(statement) and (not cells or len(dict(_places(ip, cells))) < len(cells))
+    ]
+
+
+def _places(ip: Interpreter, cells: frozenset[int]) -> list[tuple[int, tuple[ast.stmt, str]]]:
+    """For each model the statements that give it its first name, in every branch, with that name."""
+    found = []
+    for cell in sorted(cells):
+        statement = ip.parents.get(ip.heap[cell].node)
+        while statement is not None and not isinstance(statement, ast.stmt):
+            statement = ip.parents.get(statement)
+        text = None if statement is None else owners.target_of(ip, statement, frozenset({cell}))
+        if text is None:
+            statement, text = _first_named(ip, cell)
+        if statement is not None and text is not None:
+            found.append((cell, (statement, text)))
+    return found
+
+
+def _first_named(ip: Interpreter, cell: int) -> tuple[ast.stmt | None, str | None]:
+    """The first assignment of the script that holds a model made elsewhere: `model = build(args)`."""
+    for module in ip.program.modules:
+        for statement in _statements(module.tree):
+            if isinstance(statement, (ast.Assign, ast.AnnAssign)):
+                text = owners.target_of(ip, statement, frozenset({cell}))
+                if text is not None:
+                    return statement, text
+    return None, None
+
+
+def _function(ip: Interpreter, node: ast.AST) -> ast.AST:
+    while not isinstance(node, _FUNCTIONS):
+        node = ip.parents[node]
+    return node
+
+
+def _statements(function: ast.AST) -> list[ast.stmt]:
+    return [node for node in ast.walk(function) if isinstance(node, ast.stmt)]
+
+
+def _updates(statements: list[ast.stmt], reads: set[ast.Attribute], parameters: set[str]) -> list[tuple[ast.stmt, str]]:
+    """Statements that store what comes from a gradient into a parameter, with the text of that."""
+    carriers: set[str] = set()
+    found: dict[ast.stmt, str] = {}
+    while True:
+        before = len(carriers)
+        for statement in statements:
+            stored, computed = _stores(statement)
+            if any(_carries(node, reads, carriers) for node in computed):
+                texts = {ast.unparse(target) for target in stored}
+                found.update((statement, text) for text in texts & parameters)
+                carriers.update(text for text in texts - parameters if text.isidentifier())
+        if len(carriers) == before:
+            return list(found.items())
+
+
+def _carries(node: ast.AST, reads: set[ast.Attribute], carriers: set[str]) -> bool:
+    """Whether an expression reads a gradient, or a variable that was computed from one."""
+    return any(part in reads or (isinstance(part, ast.Name) and part.id in carriers) for part in ast.walk(node))
+
+
+def _stores(statement: ast.stmt) -> tuple[list[ast.expr], list[ast.expr]]:
+    """What a statement stores into, and the expressions that it computes from: assignments and in-place methods."""
     if isinstance(statement, ast.AugAssign):
-        targets = [statement.target]
-    elif isinstance(statement, ast.Assign):
-        targets = statement.targets
-    elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-        function = statement.value.func
-        if isinstance(function, ast.Attribute) and function.attr.endswith("_"):
-            targets = [function.value]
-    return any(ast.unparse(target) in (parameter, f"{parameter}.data") for target in targets)
+        return [_held(statement.target)], [statement.value]
+    if isinstance(statement, ast.Assign):
+        return [_held(target) for target in statement.targets], [statement.value]
+    stored: list[ast.expr] = []
+    computed: list[ast.expr] = []
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    while isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
+        if call.func.attr.endswith("_"):
+            stored = [_held(call.func.value)]
+        computed += [*call.args, *[item.value for item in call.keywords]]
+        call = call.func.value
+    return stored, computed
+
+
+def _held(target: ast.expr) -> ast.expr:
+    """The parameter that `p.data` or `p.data[0]` is part of."""
+    while isinstance(target, ast.Subscript) or (isinstance(target, ast.Attribute) and target.attr == "data"):
+        target = target.value
+    return target

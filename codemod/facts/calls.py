@@ -118,9 +118,14 @@ def _dispatch(ip: Interpreter, node: ast.Call, callee: Value, arguments: Argumen
         return join_all(_external(ip, ref, arguments, node, frame) for ref in callee.ref.split("|"))
     if callee.objs and _callable_cells(ip, callee):
         return join_all(models.run(ip, cell, arguments, node, frame) for cell in callee.objs)
-    if isinstance(node.func, ast.Attribute):
+    if isinstance(node.func, ast.Attribute) and not _is_kept(ip, arguments.receiver, node.func.attr):
         return methods.call(ip, node, arguments, frame)
     return externals.unknown(ip, arguments, node, frame)
+
+
+def _is_kept(ip: Interpreter, receiver: Value, name: str) -> bool:
+    """Whether an attribute is something that an object was given, and no method."""
+    return bool(receiver.objs) and all(name in ip.heap[cell].attrs for cell in receiver.objs)
 
 
 def _external(ip: Interpreter, ref: str, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
@@ -174,9 +179,13 @@ def _passed(ip: Interpreter, node: ast.expr, value: Value, frame: Frame) -> Valu
 
 
 def _rehome(ip: Interpreter, value: Value, function: ast.AST, node: ast.Call, in_loop: bool) -> Value:
-    """A hand-made batch that a function picks and returns was picked by the call, a new tensor made by it."""
+    """A hand-made batch that a function picks and returns was picked by the call, a new tensor made by it.
+
+    What it flattened has lost the dimension to split: there the batch is what it picked, before that.
+    """
     if value.items is not None:
-        return replace(value, items=tuple(_rehome(ip, v, function, node, in_loop) for v in value.items))
+        in_loop = in_loop and not any(_is_flattened(ip, v, function) for v in value.items)
+        value = replace(value, items=tuple(_rehome(ip, v, function, node, in_loop) for v in value.items))
     if value.dep is not Dep.GLOBAL or value.batch.whole:
         return value
     picked = in_loop and _within(ip, value.origin, function)
@@ -185,6 +194,12 @@ def _rehome(ip: Interpreter, value: Value, function: ast.AST, node: ast.Call, in
         origin=node if picked else value.origin,
         made=node if _within(ip, value.made, function) else value.made,
     )
+
+
+def _is_flattened(ip: Interpreter, value: Value, function: ast.AST) -> bool:
+    """Whether a function returns a batch that it picked without the dimension that is split."""
+    ndim = value.batch.ndim
+    return ndim is not None and ndim <= (ip.split_dim or 0) and _within(ip, value.origin, function)
 
 
 def _within(ip: Interpreter, node: ast.AST | None, function: ast.AST) -> bool:

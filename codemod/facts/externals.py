@@ -16,6 +16,7 @@ from . import (
     owners,
     packing,
     runtimecalls,
+    saved,
     sinks,
     tensors,
 )
@@ -83,6 +84,10 @@ def call(ip: Interpreter, ref: str, arguments: Arguments, node: ast.Call, frame:
     if ref in ("itertools.chain", "itertools.product", "itertools.chain.from_iterable"):
         return Value(element=join_all(v.element or EMPTY for _, v in arguments.all),
                      params=union(v.params for _, v in arguments.all))  # fmt: skip
+    if ref in saved.SAVES:
+        saved.save(ip, arguments, node)
+    if ref in saved.LOADS:
+        return saved.load(ip, node, frame) or unknown(ip, arguments, node, frame, ref)
     if ref in ("torch.autograd.backward",):
         return runtimecalls.backward(ip, arguments.get(0, "tensors"), arguments.positional[:1], node, frame)
     if ref in ("torch.nn.parallel.data_parallel", "torch.nn.parallel.parallel_apply"):
@@ -196,7 +201,8 @@ def _construct(ip: Interpreter, ref: str, arguments: Arguments, node: ast.Call, 
         return replace(value, params=union(v.params for _, v in arguments.all))
     if ref.startswith("torch.utils.data."):
         return _data(ip, ref, last, arguments, node, frame)
-    if ref.startswith("torch.nn.") and last[:1].isupper() and not ref.startswith("torch.nn.init."):
+    dynamic = ref == "torch.nn.<dynamic>"
+    if dynamic or (ref.startswith("torch.nn.") and last[:1].isupper() and not ref.startswith("torch.nn.init.")):
         return _module(ip, ref, last, arguments, node, frame)
     if ref.startswith(_LIBRARY_MODELS) and not _is_loss_or_data(ref):
         return _object(ip, ref, node, frame, Role.MODEL)

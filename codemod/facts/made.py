@@ -35,6 +35,8 @@ class Made:
         forwards: call of a prepared model outside a forward -> (source text of the model, method or `None`).
         backwards, steps, zero_grads, scheduler_steps, clips: calls (`runtime.*` forms included).
         grad_reads: reads of `.grad` of a parameter.
+        by_hand: statement that updates parameters from their gradients -> their models.
+        saved: call that saves something -> the heap cells that it is, if that is a whole model.
         training_defs: functions in which a backward runs or a loader is iterated.
         running_defs: functions in which a module runs.
         making_defs: functions in which a module, an optimizer or a loader is built.
@@ -54,7 +56,9 @@ class Made:
     zero_grads: dict[ast.Call, None] = field(default_factory=dict)
     scheduler_steps: dict[ast.Call, None] = field(default_factory=dict)
     clips: dict[ast.Call, None] = field(default_factory=dict)
-    grad_reads: set[ast.AST] = field(default_factory=set)
+    grad_reads: set[ast.Attribute] = field(default_factory=set)
+    by_hand: dict[ast.stmt, frozenset[int]] = field(default_factory=dict)
+    saved: dict[ast.Call, frozenset[int]] = field(default_factory=dict)
     training_defs: set[ast.AST] = field(default_factory=set)
     running_defs: set[ast.AST] = field(default_factory=set)
     making_defs: set[ast.AST] = field(default_factory=set)

@@ -150,6 +150,19 @@ class OptimizerFact:
 
 
 @dataclass(frozen=True)
+class HandUpdate:
+    """A statement that updates parameters from their gradients, without an optimizer.
+
+    Attributes:
+        statement: the statement.
+        models: for each model that it trains, the statement that gives it its name and that name; one per branch.
+    """
+
+    statement: ast.stmt
+    models: tuple[tuple[ast.stmt, str], ...]
+
+
+@dataclass(frozen=True)
 class SchedulerFact:
     """A learning-rate scheduler construction, and the `.step()` calls on it that run once per training step."""
 
@@ -243,6 +256,7 @@ class Facts:
     is_training: bool = False
     models: list[ModelFact] = field(default_factory=list)
     optimizers: list[OptimizerFact] = field(default_factory=list)
+    updates: list[HandUpdate] = field(default_factory=list)
     schedulers: list[SchedulerFact] = field(default_factory=list)
     loaders: list[LoaderFact] = field(default_factory=list)
     forwards: list[Forward] = field(default_factory=list)

@@ -189,7 +189,7 @@ def _library_module(
             return Value(batch=Batch(Dep.GLOBAL, data=any(v.batch.data for v in values)))
         return losscalls.apply(ip, losses.of_module(ip, name, node, creation), operands, node, frame)
     last = (ref or "").rsplit(".", 1)[-1]
-    if last in _RECURRENT:
+    if last in _RECURRENT or (last == "<dynamic>" and _is_recurrent(ip, creation, node)):
         return _recurrent(ip, last, creation, values, node)
     if last in ("RNNCell", "GRUCell"):
         return _same(values)
@@ -205,7 +205,7 @@ def _library_module(
         loss = tensor(Batch(Dep.PENDING, kind="mean"), *values)
         return Value(items=(_same(values), loss))
     value = _same(values)
-    library = not (ref or "").startswith("torch.nn.")
+    library = last == "<dynamic>" or not (ref or "").startswith("torch.nn.")
     return replace(value, opaque=True) if library and value.is_sample else value
 
 
@@ -220,6 +220,16 @@ def _same(values: list[Value]) -> Value:
         return HOST
     data = Batch(Dep.GLOBAL, data=joined.batch.data) if joined.dep is Dep.GLOBAL else joined.batch
     return replace(tensor(data, *values), origin=origin, weak=joined.weak)
+
+
+def _is_recurrent(ip: Interpreter, creation: ast.AST, node: ast.Call) -> bool:
+    """Whether `getattr(nn, kind)(…)` is one of RNN, LSTM, GRU: by its options, or by the pair that a call gives."""
+    options = {k.arg for k in creation.keywords} if isinstance(creation, ast.Call) else set()
+    statement = ip.parents.get(node)
+    pair = isinstance(statement, ast.Assign) and any(
+        isinstance(t, ast.Tuple) and len(t.elts) == 2 for t in statement.targets
+    )
+    return pair or bool(options & {"num_layers", "batch_first", "bidirectional"})
 
 
 def _recurrent(ip: Interpreter, name: str, creation: ast.AST, values: list[Value], node: ast.Call) -> Value:
@@ -244,4 +254,6 @@ def _recurrent(ip: Interpreter, name: str, creation: ast.AST, values: list[Value
     else:
         hidden = output.with_batch(Batch(Dep.SAMPLE, dim=1))
     state = Value(items=(hidden, hidden)) if name == "LSTM" else hidden
+    if name == "<dynamic>" and hidden.is_sample:
+        state = replace(hidden, opaque=True)
     return Value(items=(output, state))

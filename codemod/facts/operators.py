@@ -227,9 +227,13 @@ def split(ip: Interpreter, node: ast.expr, dim: int | None = None) -> None:
 
 
 def full(ip: Interpreter, node: ast.expr, value: Value) -> None:
-    """A parameter is read outside a forward: what iterates over the parameters gives whole ones."""
+    """A parameter is read outside a forward: what iterates over the parameters gives whole ones.
+
+    Those of a model that is updated by hand always are.
+    """
     where = value.arg or node
-    if not sinks.is_runtime_argument(ip, where) and value.params & ip.sites.owned:
+    cells = value.params & ip.sites.owned - union(ip.made.by_hand.values())
+    if not sinks.is_runtime_argument(ip, where) and cells:
         ip.sites.keep(ip.sites.fulls, where, Full(where))
 
 

@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import divisors, sinks
+from . import divisors, saved, sinks
 from .values import EMPTY, GLOBAL, HOST, REDUCED, Dep, Role, Value, tensor
 
 if TYPE_CHECKING:
@@ -39,6 +39,10 @@ def call(ip: Interpreter, name: str, arguments: Arguments, node: ast.Call, frame
         operands = [v for _, v in arguments.positional[1:]]
         sources = frozenset(s for v in operands for s in expressions.deep_sources(v))
         return Value(batch=replace(expressions.SAMPLE, dim=0), sources=sources)
+    if name == "save":
+        saved.save(ip, arguments, node)
+    if name == "load":
+        return saved.load(ip, node, frame) or Value(batch=GLOBAL)
     if name == "clone":
         return externals.deep_copy(ip, first, node, frame)
     if name in ("full", "load_state_dict"):

@@ -34,15 +34,15 @@ def find_steps(made: Made, forwards: list[Forward], parents: dict[ast.AST, ast.A
     """Group backwards, optimizer steps and what belongs to them by the iteration that holds them."""
     homes: dict[ast.AST, None] = {}
     inside = _inside(tree)
-    for call in sorted((call for call in made.steps if call in inside), key=position):
+    for call in sorted((call for call in (*made.steps, *made.by_hand) if call in inside), key=position):
         home = _home(call, made, parents, tree)
         homes.setdefault(home, None)
     steps = [_step(home, made, forwards, parents) for home in homes]
     return [step for step in steps if step.backwards or step.optimizer_steps]
 
 
-def _home(call: ast.Call, made: Made, parents: dict[ast.AST, ast.AST], tree: ast.Module) -> ast.AST:
-    """The innermost loop around an optimizer step that also holds a backward, else the function's body."""
+def _home(call: ast.AST, made: Made, parents: dict[ast.AST, ast.AST], tree: ast.Module) -> ast.AST:
+    """The innermost loop around a step of an optimizer, or by hand, that also holds a backward, else the function."""
     region = Region(call, parents)
     for loop in region.loops:
         if any(backward in _inside(loop) for backward in made.backwards):

@@ -136,7 +136,7 @@ def _replicated(
     return Value(
         batch=Batch(Dep.GLOBAL, ndim=1 if flat else None, data=data),
         params=union(v.params for v in values),
-        origin=origin,
+        origin=first.origin if flat else origin,  # what is flattened has lost the dimension to split
         weak=any(v.weak for v in values),
         size0=first.size0 if name in IDENTITY else None,
         made=first.made if name in IDENTITY else None,

@@ -53,7 +53,9 @@ def prepare(facts: Facts, options: Options) -> Iterator[Outcome]:
             yield finding("DST209", fact.call)
         elif not fact.models and Span.of(fact.call) not in reported:
             yield finding("DST202", fact.call)
-    for place in merged(facts, training, [item for item in places(facts) if not is_prepared(facts, item)]):
+    found = [*places(facts), *places_of_updates(facts)]
+    found.sort(key=lambda place: position(place.statement))
+    for place in merged(facts, training, [item for item in found if not is_prepared(facts, item)]):
         yield from prepared(facts, training, place)
 
 
@@ -73,6 +75,43 @@ def places(facts: Facts) -> list[Place]:
             models = list(dict.fromkeys(model for fact in members for model in fact.models))
             found.append(Place(block, index_in(block, statement), models, [text]))
     return sorted(found, key=lambda place: position(place.statement))
+
+
+def places_of_updates(facts: Facts) -> list[Place]:
+    """A place for each model that the program updates by hand, unless its optimizer, which is always built, has one."""
+    by_optimizer = {
+        (function_of(facts, o.statement), m) for o in facts.optimizers if is_always(facts, o) for m in o.models
+    }
+    named: dict[tuple[int, str], list[ast.stmt]] = {}
+    for item in (item for file in facts.program for item in file.updates):
+        for statement, text in item.models:
+            if facts.holds(statement) and (function_of(facts, statement), text) not in by_optimizer:
+                named.setdefault((id(function_of(facts, statement)), text), []).append(statement)
+    found: list[Place] = []
+    for (_, text), statements in named.items():
+        run = smallest_run(facts, statements)
+        together = run is not None and (run.first == run.last or len(statements) == 1)
+        for statement in statements if run is None or not together else [run.block[run.last]]:
+            block = facts.block(statement)
+            found.append(Place(block, index_in(block, statement), [text], []))
+    return found
+
+
+def is_always(facts: Facts, optimizer: OptimizerFact) -> bool:
+    """Whether no condition decides, within its function, if an optimizer is built."""
+    current = facts.parents.get(optimizer.statement)
+    while current is not None and not isinstance(current, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Module)):
+        if isinstance(current, (ast.If, ast.Try)) and not is_main_guard(current):
+            return False
+        current = facts.parents.get(current)
+    return True
+
+
+def is_main_guard(statement: ast.stmt) -> bool:
+    """Whether a statement is `if __name__ == "__main__":`."""
+    return isinstance(statement, ast.If) and any(
+        isinstance(node, ast.Name) and node.id == "__name__" for node in ast.walk(statement.test)
+    )
 
 
 def merged(facts: Facts, training: Training, found: list[Place]) -> list[Place]:
@@ -124,9 +163,9 @@ def existing(facts: Facts, place: Place) -> list[ast.Call]:
 
 
 def is_prepared(facts: Facts, place: Place) -> bool:
-    """Whether a call after an optimizer's construction names it already."""
+    """Whether a call after the construction of an optimizer, or of a model without one, names it already."""
     named = {facts.text(item) for call in existing(facts, place) for item in call.args}
-    return all(text in named for text in place.optimizers)
+    return all(text in named for text in place.optimizers or place.models)
 
 
 def prepared(facts: Facts, training: Training, place: Place) -> Iterator[Outcome]:
