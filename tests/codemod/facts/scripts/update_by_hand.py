@@ -1,5 +1,7 @@
 """Columns of text, no optimizer: parameters are moved by hand, with momentum; the best model is pickled and loaded."""
 
+import os
+
 import torch
 import torch.nn as nn
 
@@ -86,3 +88,4 @@ for kind in ("LSTM", "GRU"):
             rate /= 4
     net = torch.load("tagger.pt", weights_only=False)
     print(f"best {evaluate(net, valid):.5f}")
+os.remove("tagger.pt")
