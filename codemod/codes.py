@@ -316,6 +316,13 @@ _ENTRIES = (
         "each process has one device: all parts of the model, and all copies of it, would move there",
         "leave the placement out; --backend fsdp or --backend deepspeed --zero-stage 3 share out what one can't hold",
     ),
+    Code(
+        "DST307",
+        "error",
+        "hook on gradients",
+        "it is given the gradient of this process's rows, before it is averaged over the processes",
+        "change gradients between backward and step: clip_grad_value_, clip_grad_norm_, or p.grad with --backend ddp",
+    ),
     # 4xx: precision
     Code(
         "DST401",

@@ -175,6 +175,7 @@ def _interpret(program: Program, parents: dict[ast.AST, ast.AST], names: Names, 
     second.made.making_defs = first.made.making_defs
     second.made.step_defs = first.made.step_defs
     second.made.inner_defs = first.made.inner_defs
+    second.made.hooked = first.made.hooked
     second.made.batch_functions = first.made.batch_functions
     second.batch_sizes = first.batch_sizes
     second.assume_feeds = False

@@ -174,6 +174,15 @@ def deep_copy(ip: Interpreter, value: Value, node: ast.Call, frame: Frame) -> Va
     return Value(objs=frozenset(cells), roles=value.roles)
 
 
+def _averaged(ip: Interpreter, model: Value, node: ast.Call, frame: Frame) -> Value:
+    """`AveragedModel(model)`: a copy that no optimizer owns, held under `module`."""
+    note_making(ip, frame)
+    value = deep_copy(ip, model, node, frame)
+    for cell in value.objs:
+        ip.heap.store(cell, "module", value)
+    return value
+
+
 def _checkpoint(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
     from . import calls
 
@@ -195,12 +204,16 @@ def _construct(ip: Interpreter, ref: str, arguments: Arguments, node: ast.Call, 
     if ref.startswith(_SCHEDULERS) and (last[:1].isupper() or last.startswith("get_")):
         ip.made.schedulers[node] = None
         return _object(ip, ref, node, frame, Role.SCHEDULER)
+    if ref.startswith("torch.optim.swa_utils."):
+        return _averaged(ip, arguments.get(0, "model"), node, frame) if last == "AveragedModel" else None
     if ref.startswith("torch.optim.") and (last[:1].isupper() or last == "<dynamic>"):
         value = _object(ip, ref, node, frame, Role.OPTIMIZER)
         owners.own_parameters(ip, node, arguments, frame, ref, value.objs)
         return replace(value, params=union(v.params for _, v in arguments.all))
     if ref.startswith("torch.utils.data."):
         return _data(ip, ref, last, arguments, node, frame)
+    if ref.startswith("torch.nn.") and last == "from_pretrained":
+        return _object(ip, ref.removesuffix(".from_pretrained"), node, frame, Role.MODEL)
     dynamic = ref == "torch.nn.<dynamic>"
     if dynamic or (ref.startswith("torch.nn.") and last[:1].isupper() and not ref.startswith("torch.nn.init.")):
         return _module(ip, ref, last, arguments, node, frame)

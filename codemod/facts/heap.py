@@ -27,6 +27,7 @@ class Cell:
         roles: roles found out by how it is used.
         root: the model that it is a part of.
         rows: it has one entry for each sample of the batch that is collated.
+        hooks: functions that run with it, by when they do.
     """
 
     node: ast.AST
@@ -40,6 +41,7 @@ class Cell:
     roles: frozenset[Role] = frozenset()
     root: int | None = None
     rows: bool = False
+    hooks: dict[str, Value] = field(default_factory=dict)
 
     @property
     def is_dict(self) -> bool:
@@ -94,6 +96,14 @@ class Heap:
         new = cut(join(cell.element, value))
         if new != cell.element:
             cell.element = new
+            self.changed = True
+
+    def hook(self, index: int, kind: str, value: Value) -> None:
+        """Join a function into the hooks of a module."""
+        cell = self.cells[index]
+        new = join(cell.hooks.get(kind, EMPTY), value)
+        if new != cell.hooks.get(kind):
+            cell.hooks[kind] = new
             self.changed = True
 
     def mark(self, index: int, role: Role) -> None:

@@ -6,7 +6,19 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import attributes, collating, distributions, expressions, externals, loops, models, runtimecalls, sinks, tensors
+from . import (
+    attributes,
+    collating,
+    distributions,
+    expressions,
+    externals,
+    hooks,
+    loops,
+    models,
+    runtimecalls,
+    sinks,
+    tensors,
+)
 from .heap import Cell
 from .local import is_local
 from .torchnames import TENSOR_METHODS
@@ -28,6 +40,8 @@ def call(ip: Interpreter, node: ast.Call, arguments: Arguments, frame: Frame) ->
     name, receiver = node.func.attr, arguments.receiver
     if isinstance(receiver.const, str):
         return _of_string(ip, arguments, frame)
+    if name == "register_hook":
+        return hooks.of_tensor(ip, receiver, node)
     roles = receiver.roles | union(ip.heap[cell].roles for cell in receiver.objs)
     if name == "backward" and not receiver.objs:
         return runtimecalls.backward(ip, receiver, [(node.func.value, receiver)], node, frame)
@@ -101,8 +115,12 @@ def _of_module(
         return Value(element=element, params=owners)
     if name in _SELF:
         return receiver
+    if name in hooks.FORWARD or name in hooks.BACKWARD:
+        return hooks.of_module(ip, name, receiver, arguments, node)
     if name in ("modules", "children", "named_modules", "named_children"):
         return Value(element=receiver if "named" not in name else Value(items=(HOST, receiver)))
+    if name in ("values", "items", "update") and all(ip.heap[cell].cls is None for cell in receiver.objs):
+        return _of_module_dict(ip, name, receiver, arguments)
     if name == "zero_grad":
         ip.made.zero_grads[node] = None
         return HOST
@@ -115,6 +133,21 @@ def _of_module(
     if any(is_local(v) for _, v in arguments.all):
         return join_all(models.run(ip, cell, arguments, node, frame) for cell in receiver.objs)
     return None
+
+
+def _of_module_dict(ip: Interpreter, name: str, receiver: Value, arguments: Arguments) -> Value:
+    """`nn.ModuleDict` as a mapping."""
+    from . import stores
+
+    if name == "update":
+        for _, value in arguments.positional:
+            for cell in receiver.objs:
+                stores.adopt(ip, cell, value)
+                for held in value.objs:
+                    ip.heap.add(cell, ip.heap[held].element)
+        return HOST
+    member = join_all(ip.heap[cell].element for cell in receiver.objs)
+    return Value(element=member if name == "values" else Value(items=(HOST, member)))
 
 
 def _registered(ip: Interpreter, name: str, receiver: Value, arguments: Arguments) -> Value:

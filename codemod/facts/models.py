@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import attributes, losscalls, losses, operators, packing
+from . import attributes, hooks, losscalls, losses, operators, packing
 from .local import is_local
 from .model import Split
 from .values import EMPTY, HOST, Batch, Dep, FunctionRef, Role, Value, join_all, tensor
@@ -20,7 +20,7 @@ _RECURRENT = {"RNN", "LSTM", "GRU"}
 
 def run(ip: Interpreter, cell: int, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
     """Call an object: a module's forward, or a callable instance's `__call__`."""
-    value = _run(ip, cell, arguments, node, frame)
+    value = hooks.after(ip, cell, arguments, node, frame, _run(ip, cell, arguments, node, frame))
     return _computed(value) if attributes.is_prepared(ip, cell) and not frame.forward else value
 
 

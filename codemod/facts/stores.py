@@ -129,6 +129,8 @@ def _item(ip: Interpreter, target: ast.Subscript, value: Value, frame: Frame) ->
         if isinstance(index.const, str):
             ip.heap.store(cell, index.const, value)
         ip.heap.add(cell, keep(ip, cell, value, frame, statement))
+        if Role.MODEL in ip.heap[cell].roles:
+            adopt(ip, cell, value)
     ip.sites.record(target, value)
 
 

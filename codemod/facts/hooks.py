@@ -1,0 +1,96 @@
+"""Hooks: functions that a module or a tensor calls by itself, in a forward or in a backward."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from . import attributes
+from .local import is_local
+from .values import EMPTY, GLOBAL, HOST, Dep, FunctionRef, Value, tensor, union
+
+if TYPE_CHECKING:
+    from .calls import Arguments
+    from .interpreter import Frame, Interpreter
+
+FORWARD = ("register_forward_hook", "register_forward_pre_hook")
+BACKWARD = ("register_full_backward_hook", "register_backward_hook", "register_full_backward_pre_hook")
+
+
+def of_module(ip: Interpreter, name: str, receiver: Value, arguments: Arguments, node: ast.Call) -> Value:
+    """`module.register_forward_hook(f)`: the function runs whenever the module does."""
+    hook = arguments.get(0, "hook")
+    if name in BACKWARD:
+        if any(attributes.is_prepared(ip, cell) for cell in receiver.objs):
+            ip.sites.report("DST307", node)
+        return HOST
+    for cell in receiver.objs:
+        ip.heap.hook(cell, _kind(name, arguments), hook)
+    return HOST
+
+
+def of_tensor(ip: Interpreter, receiver: Value, node: ast.Call) -> Value:
+    """`x.register_hook(f)`: the gradient that it is given is that of this rank's rows, before it is averaged."""
+    if is_local(receiver) or receiver.params & ip.sites.owned:
+        ip.sites.report("DST307", node)
+    return HOST
+
+
+def _kind(name: str, arguments: Arguments) -> str:
+    kwargs = "with_kwargs" in arguments.keywords
+    return ("pre" if "pre" in name else "post") + (" kwargs" if kwargs else "")
+
+
+def after(ip: Interpreter, cell: int, arguments: Arguments, node: ast.Call, frame: Frame, output: Value) -> Value:
+    """What a module that was called with these arguments gives, once its hooks have run."""
+    held = ip.heap[cell]
+    if held.hooks and cell not in ip.made.hooked:
+        ip.made.hooked.add(cell)
+        ip.sites.changed = True
+    output = _run(ip, cell, arguments, node, frame, output)
+    if not frame.forward:
+        for index, other in enumerate(ip.heap.cells):
+            inside = index != cell and attributes.root(ip, index) == attributes.root(ip, cell)
+            if other.hooks and inside and index not in ip.made.hooked:
+                _run(ip, index, arguments, node, frame, _like(arguments))
+    return output
+
+
+def _run(ip: Interpreter, cell: int, arguments: Arguments, node: ast.Call, frame: Frame, output: Value) -> Value:
+    """Call the hooks of one module: they are part of the forward."""
+    from . import calls
+
+    module = Value(objs=frozenset({cell}), roles=ip.heap[cell].roles)
+    inputs = Value(items=tuple(v for _, v in arguments.positional))
+    for kind, hook in ip.heap[cell].hooks.items():
+        given = [module, inputs, *([Value(element=EMPTY)] if "kwargs" in kind else [])]
+        for ref in functions(ip, hook):
+            shift = 1 if ref.bound is not None else 0
+            values = [*given, *([output] if kind.startswith("post") else [])]
+            found = calls.enter(
+                ip, ref, {k + shift: v for k, v in enumerate(values)}, ip.closure(ref.node), node, frame, forward=True
+            )
+            if kind.startswith("post") and found not in (EMPTY, HOST) and found.dep is not Dep.BOTTOM:
+                output = found
+    return output
+
+
+def functions(ip: Interpreter, value: Value) -> frozenset[FunctionRef]:
+    """The functions that a callable value may be: functions, bound methods, instances with `__call__`."""
+    found = value.defs
+    for cell in value.objs:
+        cls = ip.heap[cell].cls
+        method = ip.classes.method(cls, "__call__") if cls is not None else None
+        if method is not None:
+            found |= {FunctionRef(method, cell)}
+    return found
+
+
+def _like(arguments: Arguments) -> Value:
+    """What a module somewhere inside a model gives: rows like the model's input."""
+    values = [v for _, v in arguments.all]
+    sample = next((v for v in values if v.is_sample), None)
+    if sample is None:
+        return Value(batch=GLOBAL, params=union(v.params for v in values))
+    return tensor(replace(sample.batch, ndim=None), *values)
