@@ -158,8 +158,7 @@ def _best(program: Program, parents: dict[ast.AST, ast.AST], names: Names) -> In
 
 
 def _interpret(program: Program, parents: dict[ast.AST, ast.AST], names: Names, split_dim: int | None) -> Interpreter:
-    first = Interpreter(program, dict(parents), names, split_dim)
-    _converge(first)
+    first = _first(program, parents, names, split_dim)
     second = Interpreter(program, dict(parents), names, split_dim)
     for cell in first.heap.cells:
         second.heap.allocate(cell.node, cell.kind, context=cell.context, cls=cell.cls, ref=cell.ref, loops=cell.loops)
@@ -175,12 +174,25 @@ def _interpret(program: Program, parents: dict[ast.AST, ast.AST], names: Names, 
     second.made.making_defs = first.made.making_defs
     second.made.step_defs = first.made.step_defs
     second.made.inner_defs = first.made.inner_defs
+    second.made.foreign_models = first.made.foreign_models
     second.made.hooked = first.made.hooked
     second.made.batch_functions = first.made.batch_functions
     second.batch_sizes = first.batch_sizes
     second.assume_feeds = False
     _converge(second)
     return second
+
+
+def _first(program: Program, parents: dict[ast.AST, ast.AST], names: Names, split_dim: int | None) -> Interpreter:
+    """The first phase; afresh once foreign calls are known to make models, since batches were gathered for them."""
+    known: set[ast.Call] = set()
+    while True:
+        ip = Interpreter(program, dict(parents), names, split_dim)
+        ip.made.foreign_models = set(known)
+        _converge(ip)
+        if ip.made.foreign_models == known:
+            return ip
+        known = ip.made.foreign_models
 
 
 def _converge(ip: Interpreter) -> None:

@@ -298,6 +298,12 @@ def _module(ip: Interpreter, ref: str, last: str, arguments: Arguments, node: as
     value = _object(ip, ref, node, frame, role)
     (cell,) = value.objs
     for _, held in arguments.all:
+        mapped = [ip.heap[index] for index in held.objs if not held.roles and ip.heap[index].is_dict]
+        for name, member in [item for mapping in mapped for item in mapping.attrs.items()]:
+            ip.heap.store(cell, name, member)
+        for mapping in mapped:
+            stores.adopt(ip, cell, held)
+            ip.heap.add(cell, mapping.element)
         if held.objs and not held.part and (held.has(Role.MODEL) or held.element is not None or held.items is not None):
             stores.adopt(ip, cell, held)
             members = held.items or ((held.element,) if held.element is not None else (held,))
@@ -330,9 +336,12 @@ def unknown(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame,
     wrapped = arguments.positional[0][1] if arguments.positional else EMPTY
     if wrapped.has(Role.LOADER):
         return wrapped
+    if node in ip.made.foreign_models:
+        return _object(ip, ref, node, frame, Role.MODEL)
     weak = any(v.weak for _, v in arguments.all)
     origin = node if shaped and frame.loops else None
-    return Value(batch=Batch(Dep.GLOBAL, data=data), params=taint, origin=origin, weak=weak)
+    maker = node if ref else None
+    return Value(batch=Batch(Dep.GLOBAL, data=data), params=taint, origin=origin, weak=weak, foreign=maker)
 
 
 __all__ = ["attributes", "call", "class_roles", "initialise_base", "unknown"]

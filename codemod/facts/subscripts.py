@@ -44,6 +44,9 @@ def _index(ip: Interpreter, node: ast.expr, frame: Frame) -> Value:
 def _get(ip: Interpreter, base: Value, index: Value, node: ast.Subscript, frame: Frame) -> Value:
     if base.shape_dim is not None:
         return _of_shape(base, index, node)
+    if base.ref is not None and base.ref.endswith(".__dict__") and not base.objs:
+        name = index.const if isinstance(index.const, str) else "<dynamic>"
+        return Value(ref=base.ref.removesuffix("__dict__") + name)
     if base.items is not None:
         return _of_tuple(base, index, node)
     if base.has(Role.LOADER) and not base.objs:

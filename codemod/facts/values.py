@@ -72,6 +72,7 @@ class Value:
         arrival: statement and target where a PENDING was unpacked.
         size0: source text of the first size of a created tensor.
         made: expression that created it (the call of a function that returns it).
+        foreign: call of code outside the program that made it.
         opaque: a batch or model output of unknown structure.
         leaf: a tensor of a batch as it was fetched, perhaps moved to a device.
         distribution: a `torch.distributions` object with a distribution per sample.
@@ -104,6 +105,7 @@ class Value:
     arrival: tuple[ast.stmt, str] | None = None
     size0: str | None = None
     made: ast.expr | None = None
+    foreign: ast.Call | None = None
     opaque: bool = False
     leaf: bool = False
     distribution: bool = False
@@ -203,6 +205,7 @@ def join(a: Value, b: Value) -> Value:
         arrival=a.arrival or b.arrival,
         size0=a.size0 if a.size0 == b.size0 else None,
         made=a.made or b.made,
+        foreign=a.foreign or b.foreign,
         opaque=a.opaque or b.opaque,
         leaf=a.leaf and b.leaf,
         distribution=a.distribution or b.distribution,
