@@ -12,13 +12,17 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from .imports import beginnings, imported
+
 MARKERS = (".git", "pyproject.toml", "setup.py", "setup.cfg")
 OUTSIDE = ("site-packages", "dist-packages")
 MOST_ABOVE = 3  # folders above a script, where it says that something is to be found there
+MOST_CHOICES = 32  # modules that one computed name may mean
 
 IMPORT = re.compile(
     rb"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import\b[ \t(]*([^#\n]*)|import[ \t]+([\w., \t]+))", re.MULTILINE
 )
+CALL = re.compile(rb"(?:import_module|__import__)\s*\(\s*[fF]?[\"']([.\w]+)")
 WORD = re.compile(r"\w+")
 
 Reader = Callable[[str], "str | None"]
@@ -168,6 +172,20 @@ class Loader:
                 found = self.find(module, name)
                 if found is not None:
                     module.targets[name] = found
+            for begin in beginnings(module.tree):
+                self.all_of(module, begin)
+
+    def all_of(self, module: Module, begin: str) -> None:
+        """Load every module that a name which is completed at run time may mean: `import_module("models." + name)`."""
+        package, _, start = begin.rpartition(".")
+        found = self.find(module, package)
+        if found is None or not found.is_package:
+            return
+        stems = {os.path.splitext(name)[0] for name in os.listdir(found.folder) if name.endswith(".py")}
+        for stem in sorted(stem for stem in stems if stem.startswith(start) and stem != "__init__")[:MOST_CHOICES]:
+            inner = self.below(found.folder, [stem])
+            if inner is not None:
+                module.targets[f"{package}.{stem}"] = inner
 
     def find(self, module: Module, name: str) -> Module | None:
         """The module that a dotted name means in a file."""
@@ -238,7 +256,7 @@ def nearby(path: str, data: bytes, read: Callable[[str], bytes | None]) -> Itera
     roots = search_roots(os.path.dirname(os.path.realpath(path)))
     todo, seen = [(os.path.realpath(path), data)], {os.path.realpath(path)}
     for file, content in todo:  # grows while it is gone through
-        for found in candidates(file, content, roots):
+        for found in (*candidates(file, content, roots), *called(content, roots)):
             real = os.path.realpath(found)
             if real not in seen and os.path.isfile(real):
                 seen.add(real)
@@ -263,6 +281,17 @@ def candidates(path: str, data: bytes, roots: tuple[str, ...]) -> Iterator[str]:
                     yield os.path.join(stem, "__init__.py")
 
 
+def called(data: bytes, roots: tuple[str, ...]) -> Iterator[str]:
+    """Paths that calls of `import_module` in a text may mean, whatever the names end in."""
+    for match in CALL.finditer(data):
+        name = match[1].decode()
+        for folder in roots:
+            yield os.path.join(folder, *name.split(".")) + ".py"
+            package = os.path.join(folder, *name.split(".")[:-1])
+            inside = sorted(os.listdir(package)) if os.path.isdir(package) and "." in name else []
+            yield from (os.path.join(package, file) for file in inside if file.endswith(".py"))
+
+
 def has_main_guard(tree: ast.Module) -> bool:
     """Whether a file has an `if __name__ == "__main__":`."""
     return any(is_main_guard(node) for node in tree.body)
@@ -279,24 +308,3 @@ def is_main_guard(node: ast.stmt) -> bool:
 def is_outside(path: str) -> bool:
     """Whether a file belongs to an installed package."""
     return any(f"{os.sep}{name}{os.sep}" in path for name in OUTSIDE)
-
-
-def imported(tree: ast.Module) -> Iterator[str]:
-    """Every dotted name that the imports of a file may mean a module by, relative ones with their dots."""
-    seen: set[str] = set()
-    for node in ast.walk(tree):
-        names: list[str] = []
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                parts = alias.name.split(".")
-                names += [".".join(parts[: end + 1]) for end in range(len(parts))]
-        elif isinstance(node, ast.ImportFrom):
-            base = "." * node.level + (node.module or "")
-            parts = base.split(".") if not node.level else []
-            names += [".".join(parts[: end + 1]) for end in range(len(parts))] or [base]
-            separator = "" if base.endswith(".") else "."
-            names += [f"{base}{separator}{alias.name}" for alias in node.names if alias.name != "*"]
-        for name in names:
-            if name not in seen:
-                seen.add(name)
-                yield name

@@ -60,7 +60,8 @@ def transposed(value: Value) -> Value | None:
     element = value.element
     if element is None or element.items is None:
         return None
-    return Value(items=tuple(Value(element=item, rows=value.rows, batch=GLOBAL) for item in element.items))
+    kept = Value(batch=GLOBAL, rows=value.rows, origin=value.origin, weak=value.weak)
+    return Value(items=tuple(replace(kept, element=item) for item in element.items))
 
 
 def listed(value: Value, element: Value) -> Value:

@@ -37,6 +37,10 @@ def evaluate(ip: Interpreter, node: ast.expr, frame: Frame) -> Value:
     handler = _HANDLERS.get(type(node))
     value = handler(ip, node, frame) if handler else _children(ip, node, frame)
     value = bends.followed(ip, node, _as_edited(ip, node, value), frame)
+    if value.also:
+        for picked in value.also:  # in another branch it is a batch made by hand, and here it has this rank's rows
+            operators.split(ip, picked)
+        value = replace(value, also=frozenset())
     ip.sites.record(node, value)
     ip.current[node] = value
     return value
@@ -193,6 +197,14 @@ def _comprehension(ip: Interpreter, node: ast.ListComp | ast.SetComp | ast.Gener
     if any(ip.sites.values.get(g.iter, EMPTY).rows for g in node.generators):
         return collating.listed(EMPTY, value)
     taint = union([value.params, *[ip.sites.values.get(g.iter, EMPTY).params for g in node.generators]])
+    over = ip.sites.values.get(node.generators[0].iter, EMPTY)
+    if (
+        over.element is not None
+        and over.origin is not None
+        and len(node.generators) == 1
+        and not node.generators[0].ifs
+    ):
+        return Value(batch=GLOBAL, element=value, params=taint, origin=node, weak=over.weak)  # of a picked list's rows
     if isinstance(node, ast.ListComp):
         cell = ip.allocate(node, frame)
         ip.heap.add(cell, value)

@@ -12,6 +12,7 @@ from . import (
     distributions,
     losses,
     models,
+    modules,
     operators,
     owners,
     packing,
@@ -84,6 +85,8 @@ def call(ip: Interpreter, ref: str, arguments: Arguments, node: ast.Call, frame:
     if ref in ("itertools.chain", "itertools.product", "itertools.chain.from_iterable"):
         return Value(element=join_all(v.element or EMPTY for _, v in arguments.all),
                      params=union(v.params for _, v in arguments.all))  # fmt: skip
+    if ref == "importlib.import_module" and node.args:
+        return modules.by_call(ip, node) or unknown(ip, arguments, node, frame, ref)
     if ref in saved.SAVES:
         saved.save(ip, arguments, node)
     if ref in saved.LOADS:

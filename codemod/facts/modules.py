@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from .values import Value, union
+from .. import imports
+from .values import Value, join_all, union
 
 if TYPE_CHECKING:
     from ..program import Module
@@ -66,6 +67,18 @@ def starred(ip: Interpreter, node: ast.ImportFrom) -> dict[str, Value]:
         return {}
     load(ip, module)
     return exported(ip, module)
+
+
+def by_call(ip: Interpreter, node: ast.Call) -> Value | None:
+    """What `importlib.import_module(name)` gives: any module that the name may mean, `None` if the program has none."""
+    here, name = ip.names.module(node), imports.beginning(node.args[0])
+    if isinstance(node.args[0], ast.Constant):
+        found = [here.targets.get(name)]
+    else:
+        package, _, start = name.rpartition(".")
+        found = [here.targets[target] for target in here.targets if package and target.startswith(f"{package}.{start}")]
+    values = [value_of(ip, module) for module in found if module is not None]
+    return join_all(values) if values else None
 
 
 def attribute(ip: Interpreter, module: Module, name: str) -> Value | None:

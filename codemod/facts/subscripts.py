@@ -52,7 +52,11 @@ def _get(ip: Interpreter, base: Value, index: Value, node: ast.Subscript, frame:
     if base.has(Role.LOADER) and not base.objs:
         return base
     if base.objs and not base.is_sample:
-        return _of_container(ip, base, index, frame)
+        found = _of_container(ip, base, index, frame)
+        if not isinstance(node.slice, ast.Slice) or not _is_list(ip, base):
+            return found
+        picks = not frame.forward and not base.params and _range_of_loop(ip, node.slice, frame)
+        return _listed(found, node) if picks else base
     if base.element is not None and not base.is_sample:
         return loops.element(ip, base, frame)
     if base.is_sample:
@@ -115,6 +119,18 @@ def _of_container(ip: Interpreter, base: Value, index: Value, frame: Frame) -> V
         else:
             found = join(found, loops.member(ip, replace(base, objs=frozenset({cell})), frame))
     return found if found != EMPTY else Value(batch=GLOBAL, params=base.params)
+
+
+def _is_list(ip: Interpreter, base: Value) -> bool:
+    """Whether a value is a list that the program makes."""
+    cells = [ip.heap[cell] for cell in base.objs]
+    return all(cell.cls is None and cell.ref is None and not cell.roles and not cell.is_dict for cell in cells)
+
+
+def _listed(member: Value, node: ast.Subscript) -> Value:
+    """A batch as a list of records: its rows are picked, and each is what the list holds."""
+    records = member.items is not None or bool(member.objs)
+    return Value(batch=GLOBAL, element=member, origin=node, weak=not records)
 
 
 def _of_sample(ip: Interpreter, base: Value, index: Value, node: ast.Subscript, frame: Frame) -> Value:
@@ -292,11 +308,21 @@ def _range_of_loop(ip: Interpreter, index: ast.expr, frame: Frame) -> bool:
         index = index.elts[0] if index.elts else index
     if not isinstance(index, ast.Slice) or index.lower is None or index.upper is None:
         return False
-    moving = {
+    moving = _moving(ip, frame)
+    return any(isinstance(part, (ast.Name, ast.Attribute)) and ast.unparse(part) in moving for part in ast.walk(index))
+
+
+def _moving(ip: Interpreter, frame: Frame) -> set[str]:
+    """What the running loops count with, and what the function counts up by itself (`self.index += 1`)."""
+    found = {
         part.id
         for loop in frame.loops
         if isinstance(loop, ast.For)
         for part in ast.walk(loop.target)
         if isinstance(part, ast.Name)
     }
-    return any(isinstance(part, ast.Name) and part.id in moving for part in ast.walk(index))
+    where = frame.node or (frame.loops[-1] if frame.loops else None)
+    for part in ast.walk(where) if where is not None and frame.loops else ():
+        if isinstance(part, ast.AugAssign) and isinstance(part.op, ast.Add):
+            found.add(ast.unparse(part.target))
+    return found

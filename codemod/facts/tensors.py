@@ -35,7 +35,7 @@ from .torchnames import (
     REDUCTIONS,
     SUMMARIES,
 )
-from .values import EMPTY, EXACT_ROWS, GLOBAL, HOST, ROWS, Batch, Dep, Value, tensor, union
+from .values import EMPTY, EXACT_ROWS, GLOBAL, HOST, ROWS, Batch, Dep, Value, tensor, union, whole
 
 if TYPE_CHECKING:
     from .interpreter import Frame, Interpreter
@@ -131,6 +131,9 @@ def _replicated(
         return first
     if name == "size":
         return Value(batch=GLOBAL, shape_dim=-1 if len(operands) + len(keywords) == 1 else None, measured=True)
+    if name == "pad_sequence" and origin is not None:
+        first_dim = keywords.get("batch_first") or (operands[1] if len(operands) > 1 else None)
+        return Value(batch=whole(0 if first_dim is not None and first_dim[1].const is True else 1), origin=node)
     flat = name in ("flatten", "ravel") and len(operands) == 1
     flat = flat or (name in ("view", "reshape") and len(operands) == 2 and operands[1][1].const == -1)
     return Value(

@@ -63,6 +63,7 @@ class Value:
         params: heap cells of the models whose parameters it holds.
         is_param: it is a parameter itself.
         origin: expression that picked the rows of a hand-made batch (a GLOBAL whose dim 0 is a batch).
+        also: expressions that picked hand-made batches which a SAMPLE may be instead.
         weak: its rows were picked as a range (`data[i:i + n]`), which may as well be a range of time steps.
         whole: a prepared model computed it from a whole batch.
         measured: a size read from a replicated tensor.
@@ -96,6 +97,7 @@ class Value:
     params: frozenset[int] = frozenset()
     is_param: bool = False
     origin: ast.expr | None = None
+    also: frozenset[ast.expr] = frozenset()
     weak: bool = False
     whole: bool = False
     measured: bool = False
@@ -195,7 +197,8 @@ def join(a: Value, b: Value) -> Value:
         sources=a.sources | b.sources,
         params=a.params | b.params,
         is_param=a.is_param or b.is_param,
-        origin=a.origin or b.origin,
+        origin=_origin(a, b),
+        also=a.also | b.also | _picked_instead(a, b),
         weak=a.weak or b.weak,
         whole=a.whole or b.whole,
         measured=a.measured or b.measured,
@@ -215,6 +218,20 @@ def join(a: Value, b: Value) -> Value:
         terms=a.terms | b.terms,
         bends=a.bends | b.bends,
     )
+
+
+def _origin(a: Value, b: Value) -> ast.expr | None:
+    """What picked or drew either value; beside a SAMPLE, not what picked a whole batch."""
+    if Dep.SAMPLE in (a.dep, b.dep):
+        a, b = (v if v.dep is Dep.SAMPLE else EMPTY for v in (a, b))
+    return a.origin or b.origin
+
+
+def _picked_instead(a: Value, b: Value) -> frozenset[ast.expr]:
+    """What picked the hand-made batch that a value is, where it is not a SAMPLE."""
+    if not (a.is_sample or b.is_sample):
+        return frozenset()
+    return frozenset(v.origin for v in (a, b) if v.origin is not None and v.dep is Dep.GLOBAL and not v.batch.whole)
 
 
 def _join_ref(a: str | None, b: str | None) -> str | None:

@@ -62,7 +62,7 @@ def download(facts: Facts, options: Options) -> Iterator[Outcome]:
     found: dict[int, ast.stmt] = {}
     for name, group in facts.calls.items():
         for call in group:
-            if not fetches(facts, call, name) or is_settled(facts, call):
+            if not fetches(facts, call, name) or facts.value(call.func).defs or is_settled(facts, call):
                 continue
             statement = shared_condition(facts, call) or facts.statement(call)
             if is_simple(statement) and not training.runs(statement) and not before_start(facts, statement):

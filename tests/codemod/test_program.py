@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from distify.codemod.program import Program, imported, nearby, search_roots
+from distify.codemod.imports import imported
+from distify.codemod.program import Program, nearby, search_roots
 
 
 def write(folder: Path, **files: str) -> None:
@@ -27,6 +28,9 @@ def load(script: Path) -> Program:
 def names(program: Program, folder: Path) -> list[str]:
     """The files of a program relative to a folder, folders without `__init__.py` with a slash."""
     return [os.path.relpath(m.real, folder) + ("" if m.path else "/") for m in program.modules]
+
+
+NETS = ["lib/__init__.py", "lib/models/__init__.py", "lib/models/net.py"]
 
 
 @pytest.mark.parametrize(
@@ -51,6 +55,15 @@ def names(program: Program, folder: Path) -> list[str]:
         ("import broken", []),
         ("import wandb", []),
         ("import os, json", []),
+        ("m = import_module('engine')", ["engine.py"]),
+        ("m = importlib.import_module('lib.models')", ["lib/__init__.py", "lib/models/__init__.py"]),
+        ("m = import_module('lib.models.' + name)", NETS),
+        ("m = import_module(f'lib.models.{name}')", NETS),
+        ("m = import_module('lib.models.%s' % name)", NETS),
+        ("m = __import__('lib.models.{}'.format(name))", NETS),
+        ("m = import_module('lib.models.tr' + name)", ["lib/__init__.py", "lib/models/__init__.py"]),
+        ("m = import_module(name)", []),
+        ("m = import_module('missing.' + name)", []),
     ],
 )
 def test_what_an_import_means(tmp_path: Path, line: str, files: list[str]) -> None:
@@ -108,7 +121,8 @@ def test_installed_packages_are_outside(tmp_path: Path) -> None:
 
 def test_a_look_at_the_bytes_finds_what_parsing_finds(tmp_path: Path) -> None:
     source = "from engine import (\n    fit,\n)\nimport lib.models.net as n, other\nfrom .peer import x\nfrom lib import models\n"
-    write(tmp_path, train=source, engine="import deep", deep="", other="", peer="")
+    source += "importlib.import_module('kinds.' + name)\n"
+    write(tmp_path, train=source, engine="import deep", deep="", other="", peer="", kinds__tall="")
     write(tmp_path, lib__init="", lib__models__init="", lib__models__net="")
     looked = nearby(str(tmp_path / "train.py"), source.encode(), lambda path: Path(path).read_bytes())
     found = {os.path.relpath(path, tmp_path) for path in looked}

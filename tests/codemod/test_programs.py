@@ -95,6 +95,25 @@ def test_every_file_that_needs_it_is_rewritten_and_named(project: Path) -> None:
     assert 'runtime.init(backend="fsdp")' in run("train.py", "--backend", "fsdp", "--diff").stdout
 
 
+@pytest.mark.parametrize(
+    "name", ['"nets." + sys.argv[1]', 'f"nets.{sys.argv[1]}"', '"nets.%s" % sys.argv[1]', '"nets.small"']
+)
+def test_a_module_of_a_computed_name(project: Path, name: str) -> None:
+    (project / "nets").mkdir()
+    for net in ("small", "large"):
+        text = MODEL.replace("self.body(x)", "self.body(x.cuda())")
+        (project / "nets" / f"{net}.py").write_text(text)
+    text = TRAIN.replace("from model import build", "import importlib\nimport sys").replace(
+        "= build()", f"= importlib.import_module({name}).build()"
+    )
+    (project / "train.py").write_text(text)
+    result = run("train.py", "--backend", "ddp")
+    assert result.exit_code == 0, result.stderr
+    assert "runtime.prepare(model, optimizer)" in (project / "train.py").read_text()
+    assert "x.to(runtime.device())" in (project / "nets/small.py").read_text()
+    assert ("runtime.device()" in (project / "nets/large.py").read_text()) == (name != '"nets.small"')
+
+
 def test_no_follow_restricts_it_to_the_files_given(project: Path) -> None:
     assert run("train.py", "--no-follow").exit_code == 0
     assert (project / "train.py").read_text() == TRAIN
