@@ -174,6 +174,27 @@ _ENTRIES = (
         "its samples can't be told apart, so every process computes the whole batch: exact, but no faster",
         "build batches with the samples in the first dimension, or split them yourself: runtime.split(…)",
     ),
+    Code(
+        "DST144",
+        "error",
+        "trained by a library",
+        "the loop over the batches is inside the library: there is none here to convert",
+        "start it by the library's own launcher; or write the loop out, then convert",
+    ),
+    Code(
+        "DST145",
+        "error",
+        "processes started by the script",
+        "each of them trains on its own batches at its own pace (as Hogwild does), so no order of steps could be kept",
+        "train in one process, in a plain loop over the batches, then convert; torchrun starts the processes",
+    ),
+    Code(
+        "DST146",
+        "error",
+        "written for TPUs",
+        "torch_xla reduces gradients in its own optimizer_step, and there is no backend for it",
+        "take torch_xla out, then convert",
+    ),
     # 2xx: step and optimizer
     Code(
         "DST201",

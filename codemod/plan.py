@@ -34,9 +34,9 @@ def make_plans(program: Program, options: Options) -> list[tuple[Module, Plan]]:
     planned = []
     modules = [module for module in program.modules if module.path]
     for module, facts in zip(modules, analyse_program(program)):
-        edits, findings = rules.run(facts, options) if facts.is_training else ([], [])
+        edits, findings = rules.run(facts, options)
         codes, wrong = ignored(module.source)
-        edits, findings = filtered(edits, [*facts.findings, *findings, *(wrong if facts.is_training else [])], codes)
+        edits, findings = filtered(edits, [*findings, *(wrong if facts.is_training else [])], codes)
         if all(isinstance(edit, AddImport) for edit in edits):
             edits = []  # nothing in this file of the program needs the runtime
         planned.append((module, Plan(edits, findings, facts.is_training, facts.entry_statement is not None)))

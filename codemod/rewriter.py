@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 
 from .options import Options
@@ -9,6 +10,9 @@ from .plan import File, apply_to, make_plans, real
 from .program import Module, Program, has_main_guard, nearby
 from .rewrite import InternalError, Result, careful, check_syntax
 from .source import SourceError
+
+# What a file that trains names: torch, or a library that runs the training without the script's naming torch.
+TRAINING = re.compile(rb"torch|transformers|lightning|fastai|\btrl\b")
 
 
 class Rewriter:
@@ -70,10 +74,10 @@ class Rewriter:
             self._file(module).add(path, plan)
 
     def _names_torch(self, path: str, data: bytes) -> bool:
-        """Whether a file or one that it may import names torch, by a look at their bytes."""
-        if b"torch" in data or self._read is None:
-            return b"torch" in data
-        return any(b"torch" in (self._bytes(near) or b"") for near in nearby(path, data, self._bytes))
+        """Whether a file or one that it may import names torch or a library that trains, by a look at their bytes."""
+        if TRAINING.search(data) or self._read is None:
+            return bool(TRAINING.search(data))
+        return any(TRAINING.search(self._bytes(near) or b"") for near in nearby(path, data, self._bytes))
 
     def _bytes(self, path: str) -> bytes | None:
         found = self._files.get(real(path))

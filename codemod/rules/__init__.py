@@ -43,7 +43,8 @@ def rule(name: str, order: int = 50, gate: bool = False) -> Callable[[Function],
     Args:
         name: unique, shown by `--verbose`.
         order: rules with lower numbers come first, so that their edits are outside of others of equal range.
-        gate: where it reports an error, the file is left alone as a whole: no rule after it runs.
+        gate: where it reports an error, the file is left alone as a whole: no rule after it runs, and nothing else that
+            was found in the file counts.
     """
     return lambda function: Rule(name, order, function, gate)
 
@@ -58,10 +59,15 @@ def rules() -> tuple[Rule, ...]:
 
 
 def run(facts: Facts, options: Options) -> tuple[list[Edit], list[Finding]]:
-    """Runs all rules over the facts of one file and returns their edits and their findings."""
+    """Runs all rules over the facts of one file and returns their edits, and their findings with those of the facts.
+
+    In a file of a program that trains nothing, only the gates are asked.
+    """
     edits: list[Edit] = []
     findings: list[Finding] = []
     for item in rules():
+        if not (facts.is_training or item.gate):
+            continue
         for outcome in item(facts, options):
             if isinstance(outcome, Edit):
                 edits.append(outcome)
@@ -69,4 +75,4 @@ def run(facts: Facts, options: Options) -> tuple[list[Edit], list[Finding]]:
                 findings.append(outcome)
         if item.gate and any(found.level == "error" for found in findings):
             return [], findings
-    return edits, findings
+    return edits, [*facts.findings, *findings]

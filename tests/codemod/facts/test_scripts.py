@@ -20,7 +20,7 @@ REFUSED = {
     "buffer_in_forward": ["DST119", "DST110"],
     "moco_queue": ["DST119"],
     "fixed_view": ["DST110"],
-    "hogwild": ["DST107"],
+    "hogwild": ["DST145"],
     "inner_forward": ["DST124"],
     "model_parallel": ["DST306"],
 }

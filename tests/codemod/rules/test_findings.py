@@ -129,7 +129,6 @@ DISTRIBUTED = [
     "import lightning as L",
     "import pytorch_lightning.callbacks",
     "import deepspeed",
-    "import torch.multiprocessing as mp\nmp.spawn(print)",
 ]
 
 
