@@ -127,11 +127,13 @@ class Batches:
 
         They take turns, as `zip(a, b)` makes them, or were split once each, as a training and a test set before the
         loop. A batch that a reduction used before the other came is no such case: one source runs after the other, or
-        inside one of its steps.
+        inside one of its steps. Nor is what was split in the iteration before the one that a loader's batch begins.
         """
         if now.latest is None or other.latest is None or other.latest.used:
             return False
         then = other.latest.serial
+        if now.kind == "loader" and other.kind == "split" and now.previous < then:
+            return False
         if any(s.previous > then for s in self.sources if s.made > 1):
             return False  # a whole loop ran since
         once = now.kind == other.kind == "split" and now.made == other.made == 1

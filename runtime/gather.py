@@ -60,6 +60,8 @@ def _gather(x: Any, dim: int, batch: Batch) -> Any:
         return _objects(x, batch)
     if isinstance(x, dict):
         return {key: _gather(value, dim, batch) for key, value in x.items()}
+    if isinstance(x, tuple) and x and all(isinstance(value, (str, bytes, int, float)) for value in x):
+        return tuple(_objects(list(x), batch))  # what `collate` leaves of strings: one for each row
     if isinstance(x, tuple):
         parts = [_gather(value, dim, batch) for value in x]
         return type(x)(*parts) if hasattr(x, "_fields") else tuple(parts)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import modules, packing, sinks
-from .values import EMPTY, GLOBAL, HOST, Batch, Dep, FunctionRef, Role, Value, join, join_all, tensor
+from .values import COUNTED, EMPTY, GLOBAL, HOST, Batch, Dep, FunctionRef, Role, Value, join, join_all, tensor
 
 if TYPE_CHECKING:
     from .interpreter import Frame, Interpreter
@@ -32,7 +32,7 @@ def get(ip: Interpreter, base: Value, name: str, node: ast.AST, frame: Frame) ->
         return Value(ref="|".join(f"{ref}.{name}" for ref in base.ref.split("|")))
     if base.is_sample and not base.objs:
         return _of_sample(ip, base, name, node, frame)
-    if name == "shape" and base.dep <= Dep.GLOBAL and not base.objs and not base.is_param:
+    if name == "shape" and base.dep <= Dep.GLOBAL and not (base.objs or base.is_param or base.batch.whole):
         return Value(batch=GLOBAL, shape_dim=-1, measured=True)
     found = EMPTY
     for index in base.objs:
@@ -61,7 +61,9 @@ def get(ip: Interpreter, base: Value, name: str, node: ast.AST, frame: Frame) ->
         return HOST
     if base.batch.whole and name in ("T", "mT", "H", "mH"):
         return base.with_batch(_transposed(base.batch, name))
-    if base.batch.whole and (name == "shape" or name in _METADATA):
+    if base.batch.whole and name == "shape":
+        return Value(batch=COUNTED if base.batch.dim == 0 else GLOBAL, shape_dim=-1, measured=True)
+    if base.batch.whole and name in _METADATA:
         return HOST
     batch = base.batch if base.batch.dep is not Dep.BOTTOM else GLOBAL
     return Value(batch=batch, params=base.params, origin=base.origin if base.batch.whole else None)
@@ -77,7 +79,8 @@ def _of_sample(ip: Interpreter, base: Value, name: str, node: ast.AST, frame: Fr
     """Attribute of a tensor with a batch dimension, or of a batch or model output of unknown structure."""
     batch = base.batch
     if name == "shape":
-        return Value(batch=GLOBAL, shape_dim=-1 if batch.dim is None else batch.dim, sources=base.sources)
+        dim, built = -1 if batch.dim is None else batch.dim, frozenset({node}) if isinstance(node, ast.Attribute) else frozenset()
+        return Value(batch=GLOBAL, shape_dim=dim, sources=base.sources, built=built)
     if name in ("T", "mT", "H", "mH"):
         return base.with_batch(_transposed(batch, name))
     if name in _METADATA:

@@ -82,6 +82,8 @@ def _sequence(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Fram
     if not arguments.positional:
         return Value(objs=frozenset({ip.allocate(node, frame)}))
     value = arguments.positional[0][1]
+    if value.shape_dim is not None:
+        return value
     if (
         value.items is not None
         and node.func.__class__ is ast.Name

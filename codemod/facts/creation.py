@@ -65,6 +65,7 @@ def create(
     if name.endswith("_like"):
         return _like(ip, name, like, values, node, frame)
     operands = operands[1:] if name.startswith("new_") else operands
+    _count_values(ip, name, operands, keywords, frame)
     dim = _batch_dim(operands, keywords)
     sources = union([v.sources for v in values])
     if dim is not None:
@@ -78,6 +79,22 @@ def create(
         fresh = frame.loops and not any(v.measured for v in sizes) and bool(sizes) and sizes[0].const != 1
         return Value(batch=GLOBAL, origin=node if fresh else None, size0=_first_size(ip, operands, keywords))
     return Value(batch=GLOBAL, size0=_first_size(ip, operands, keywords) if name in _FILLED else None, made=node)
+
+
+def _count_values(
+    ip: Interpreter, name: str, operands: list[Operand], keywords: dict[str, Operand], frame: Frame
+) -> None:
+    """Row counts among what a tensor is filled with, or drawn from, are numbers like any other: `randint(0, n, (2,))`."""
+    if name == "randint":
+        given = operands if "size" in keywords else operands[:-1]
+    elif name in ("full", "new_full"):
+        given = operands[1:]
+    else:
+        return
+    given = given + [keywords[key] for key in ("low", "high", "fill_value") if key in keywords]
+    for operand, value in given if not frame.forward else ():
+        if value.dep is Dep.ROWS:
+            sinks.count(ip, operand, frame)
 
 
 def _with_rows(

@@ -328,7 +328,9 @@ def unknown(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame,
     if frame.forward and any(v.is_sample for _, v in arguments.all):
         return _in_forward(ip, arguments, node, frame, ref)
     taint = union(v.params for _, v in arguments.all)
-    shaped = any(creation.counts_rows(ip, operand) or v.origin is not None for operand, v in arguments.all)
+    shaped = any(
+        creation.counts_rows(ip, operand) or v.origin is not None or v.batch.exact for operand, v in arguments.all
+    )
     for operand, value in arguments.all:
         if value.dep > Dep.GLOBAL or is_local(value):
             sinks.as_global(ip, operand, value, frame)

@@ -266,6 +266,10 @@ def compare(ip: Interpreter, node: ast.Compare, frame: Frame) -> Value:
         return elementwise(ip, operands, node, frame)
     if frame.forward:
         return Value(batch=GLOBAL)
+    shapes = [o for o in operands if o[1].shape_dim is not None and o[1].shape_dim >= 0]
+    if any(v.shape_dim in (None, -1) and not any(i.dep is Dep.ROWS for i in v.items or ()) for _, v in operands):
+        for operand, value in shapes:
+            sinks.as_global(ip, operand, value, frame)
     rows = [o for o in operands if o[1].dep is Dep.ROWS]
     if len(rows) != len(operands):
         for operand, _ in rows:

@@ -36,6 +36,10 @@ def as_global(ip: Interpreter, node: ast.expr, value: Value, frame: Frame) -> Va
     if value.dep is Dep.ROWS:
         count(ip, node, frame)
         return tensor(COUNTED if value.batch.exact else REDUCED)
+    if value.shape_dim is not None and value.shape_dim >= 0:
+        for origin in value.built:
+            _globalise_size(ip, origin, frame)
+        return replace(value, batch=COUNTED if value.shape_dim == 0 else REDUCED, shape_dim=-1, built=frozenset())
     if value.dep is Dep.PENDING:
         return reduce_here(ip, node, value, frame)
     if value.dep is Dep.UNKNOWN:

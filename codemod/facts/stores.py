@@ -57,7 +57,7 @@ def _size(shape: Value, index: int, position: int) -> Value:
     """One size of an unpacked shape."""
     if index == shape.shape_dim and position >= 0:
         return Value(batch=EXACT_ROWS, sources=shape.sources)
-    return Value(batch=GLOBAL, measured=shape.measured)
+    return Value(batch=shape.batch if position == 0 else GLOBAL, measured=shape.measured)
 
 
 def _members(items: tuple[Value, ...], count: int, star: int | None) -> list[Value]:

@@ -77,10 +77,11 @@ def _of_shape(base: Value, index: Value, node: ast.Subscript) -> Value:
         lower = _constant(node.slice.lower)
         start = lower if isinstance(lower, int) else 0
         inside = dim is not None and dim >= start and dim >= 0 and start >= 0
-        return replace(base, shape_dim=dim - start if inside and dim is not None else -1)
+        batch = base.batch if start == 0 else GLOBAL
+        return replace(base, batch=batch, shape_dim=dim - start if inside and dim is not None else -1)
     if dim is not None and dim >= 0 and index.const == dim:
         return Value(batch=EXACT_ROWS, sources=base.sources, built=frozenset({node}))
-    return Value(batch=GLOBAL, measured=base.measured)
+    return Value(batch=base.batch if index.const == 0 else GLOBAL, measured=base.measured)
 
 
 def _constant(node: ast.expr | None) -> object:

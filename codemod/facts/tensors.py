@@ -163,9 +163,8 @@ def _metadata(name: str, operands: list[Operand], keywords: dict[str, Operand], 
     if name == "size":
         index = operands[1][1] if len(operands) > 1 else keywords.get("dim", (None, None))[1]
         if index is None:
-            return Value(
-                batch=GLOBAL, shape_dim=-1 if value.batch.dim is None else value.batch.dim, sources=value.sources
-            )
+            dim = -1 if value.batch.dim is None else value.batch.dim
+            return Value(batch=GLOBAL, shape_dim=dim, sources=value.sources, built=frozenset({node}))
         rows = index.const == value.batch.dim
         return Value(batch=_rows(value), sources=value.sources, built=frozenset({node})) if rows else HOST
     return HOST
