@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import copy
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
+
+from torch.utils.data import get_worker_info
 
 from .batches import counts
 from .generators import keep
@@ -19,7 +22,7 @@ class Cut(NamedTuple):
     Attributes:
         batch: this rank's rows, in the structure that `collate_fn` made.
         total: samples of the whole batch; 0 if nothing in it is made of rows, so that it was not cut.
-        local: rows in `batch`.
+        local: rows in `batch`; 0 if they are not known.
     """
 
     batch: Any
@@ -61,14 +64,17 @@ class WholeCollate:
         self.rank = rank
         self.world_size = world_size
         self.layout: Layout | None = None
+        self.uncut = False
 
     def __call__(self, samples: Sequence[Any]) -> Cut:
         """Collate and cut.
 
-        Raises:
-            SliceError: it can't be told which part of the result belongs to which sample.
+        Where it can't be told which part of the result belongs to which sample (texts laid end to end, with offsets),
+        every rank gets the whole batch, and rank 0's counts.
         """
         samples = list(samples)
+        if self.uncut:
+            return Cut(self.collate(samples), 0, len(samples))
         kept = copy.deepcopy(samples) if self.layout is None else samples  # `collate` may change its samples
         streams = capture() if self.layout is None else None
         batch = self.collate(samples)
@@ -85,11 +91,20 @@ class WholeCollate:
         except SliceError as error:
             if self.world_size == 1:
                 return Cut(batch, len(samples), len(samples))  # nothing to cut
-            name = getattr(self.collate, "__qualname__", type(self.collate).__name__)
-            raise SliceError(
-                f"runtime.shard(): the batch that {name} returns can't be cut into slices: {error}. Return tensors "
-                "with one row per sample (any dimension), lists with one entry per sample, or structures of them."
-            ) from None
+            self.uncut = True
+            self._say(error)
+            return Cut(batch, 0, len(samples))
         finally:
             restore(after)
             own()
+
+    def _say(self, error: SliceError) -> None:
+        worker = get_worker_info()
+        if self.rank or (worker is not None and worker.id):
+            return
+        name = getattr(self.collate, "__qualname__", type(self.collate).__name__)
+        sys.stderr.write(
+            f"distify: the batch that {name} returns can't be cut into slices: {error}. Every rank computes all of it: "
+            "exact, but no faster. To have it shared out, return tensors with one row per sample (any dimension), "
+            "lists with one entry per sample, or structures of them.\n"
+        )

@@ -116,7 +116,7 @@ class BatchIterator(Iterator[Any]):
             found = item if sharding.kind == "whole" else self._cut(item, sharding.rank, sharding.world_size)
         if found.total:
             return found.batch, counts(found.total, sharding.world_size), found.local
-        held = _held(found.batch)
+        held = found.local or _held(found.batch)
         return found.batch, (held,) + (0,) * (sharding.world_size - 1), held
 
     def _cut(self, item: Any, rank: int, world_size: int) -> Cut:

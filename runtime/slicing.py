@@ -171,10 +171,21 @@ def learn(collate: Callable[[Any], Any], samples: list[Any], batch: Any) -> Layo
     layout: Layout = Shared()
     for sample in (*samples[:3], *samples[3:][-1:]):  # one that `collate` drops changes nothing: try another
         layout = compare(batch, collate(copy.deepcopy([*samples, sample])))
-        if any(True for _ in sizes(batch, layout)):
+        if rows := set(sizes(batch, layout)):
+            layout = counting(layout, batch, rows)
             check(collate, layout, samples, batch, sample)
             break
     return layout
+
+
+def counting(layout: Layout, batch: Any, rows: set[int]) -> Layout:
+    """The layout in which only a number of rows counts them: one token more for a sample more is a coincidence."""
+    if isinstance(layout, Count) and batch not in rows:
+        return Shared()
+    held = parts(batch) if isinstance(layout, Parts) else None
+    if held is None or not isinstance(layout, Parts):
+        return layout
+    return Parts({key: counting(layout.items[key], part, rows) for key, part in held.items()})
 
 
 def check(collate: Callable[[Any], Any], layout: Layout, samples: list[Any], batch: Any, one: Any = None) -> None:

@@ -79,7 +79,8 @@ def _of_sample(ip: Interpreter, base: Value, name: str, node: ast.AST, frame: Fr
     """Attribute of a tensor with a batch dimension, or of a batch or model output of unknown structure."""
     batch = base.batch
     if name == "shape":
-        dim, built = -1 if batch.dim is None else batch.dim, frozenset({node}) if isinstance(node, ast.Attribute) else frozenset()
+        dim = -1 if batch.dim is None else batch.dim
+        built = frozenset({node} if isinstance(node, ast.Attribute) else ())
         return Value(batch=GLOBAL, shape_dim=dim, sources=base.sources, built=built)
     if name in ("T", "mT", "H", "mH"):
         return base.with_batch(_transposed(batch, name))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from . import attributes, collating, dims, expressions, loops, modules, operators, sinks
 from .values import (
+    COUNTED,
     EMPTY,
     EXACT_ROWS,
     GLOBAL,
@@ -44,6 +45,8 @@ def call(ip: Interpreter, name: str, arguments: Arguments, node: ast.Call, frame
 
 def _len(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
     value = arguments.get(0, "obj")
+    if value.rows and not value.is_sample:
+        return Value(batch=EXACT_ROWS if ip.sites.quiet else COUNTED)
     if value.is_sample and not value.opaque and value.items is None and value.batch.dim == 0:
         exact = not (value.batch.ragged or value.batch.reason)
         return Value(batch=EXACT_ROWS if exact else ROWS, sources=value.sources, built=frozenset({node}))
@@ -56,9 +59,13 @@ def _enumerate(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Fra
 
 def _zip(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
     if len(node.args) == 1 and isinstance(node.args[0], ast.Starred):
-        whole = collating.transposed(ip.current.get(node.args[0].value, EMPTY))
+        value = ip.current.get(node.args[0].value, EMPTY)
+        whole = collating.transposed(value)
         if whole is not None:
             return whole
+        if loops.holds_loader(ip, value):
+            message = "How many loaders are read together here can't be told."
+            ip.sites.report("DST102", node, message, "name them: zip(first, second)")
     parts = tuple(_element(ip, arguments, i, frame) for i in range(len(arguments.positional)))
     return Value(element=Value(items=parts), params=union(v.params for _, v in arguments.all))
 
@@ -117,6 +124,8 @@ def _sum(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) ->
     if value.is_sample and value.items is None and value.element is None:
         return sinks.reduce_here(ip, node, value, frame, "sum")
     element = loops.element(ip, value, frame)
+    if value.rows and element.dep <= Dep.GLOBAL:
+        return Value(batch=REDUCED, params=value.params | element.params)
     if element.dep is Dep.BOTTOM:
         return Value(batch=GLOBAL, params=value.params)
     return replace(element, items=None, element=None, params=element.params | value.params, is_param=False, arg=None)
@@ -125,6 +134,8 @@ def _sum(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) ->
 def _extreme(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
     """max, min of host numbers or of elements."""
     values = [v for _, v in arguments.positional]
+    if len(values) == 1 and values[0].rows:
+        return Value(batch=REDUCED)
     if len(values) == 1:
         return replace(_element(ip, arguments, 0, frame), items=None)
     for operand, value in arguments.positional:

@@ -6,8 +6,8 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import dims
-from .values import EMPTY, GLOBAL, Batch, Dep, Value, join_all
+from . import dims, loops
+from .values import EMPTY, GLOBAL, Batch, Dep, Value, join_all, whole
 
 if TYPE_CHECKING:
     from .interpreter import Frame, Interpreter
@@ -36,28 +36,49 @@ def batch(ip: Interpreter, function: Value, sample: Value, frame: Frame) -> Valu
     return join_all(results)
 
 
-def joined(name: str, operands: list[Operand], keywords: dict[str, Operand]) -> Value | None:
-    """Value of a function that makes one tensor of a list with an entry for each sample, `None` if it is none."""
-    if not operands or not operands[0][1].rows:
+def joined(
+    ip: Interpreter, name: str, operands: list[Operand], keywords: dict[str, Operand], node: ast.expr
+) -> Value | None:
+    """Value of a function that makes one tensor of a list with an entry for each sample, `None` if it is none.
+
+    In a collate function it has a row for each sample; elsewhere it is a whole batch that is made by hand.
+    """
+    if not operands or not operands[0][1].rows or operands[0][1].is_sample:
         return None
-    element = operands[0][1].element or EMPTY
+    if name == "default_collate":
+        return filled(ip, operands[0][1], node)
     if name in _ARRAYS:
-        return Value(batch=Batch(Dep.SAMPLE, dim=0))
-    if name == "pad_sequence":
+        dim: int | None = 0
+    elif name == "pad_sequence":
         first = keywords.get("batch_first") or (operands[1] if len(operands) > 1 else None)
-        return Value(batch=Batch(Dep.SAMPLE, dim=0 if first is not None and first[1].const is True else 1))
-    if name in _JOINS:
+        dim = 0 if first is not None and first[1].const is True else 1
+    elif name in _JOINS:
         along = dims.of_call(operands, keywords, 1)
         dim = along if isinstance(along, int) and along >= 0 else 0 if along is None else None
+    else:
+        return None
+    if ip.sites.quiet:
         return Value(batch=Batch(Dep.SAMPLE, dim=dim))
-    if name == "default_collate":
-        return element
-    return None
+    return Value(batch=whole(dim), origin=node)
+
+
+def filled(ip: Interpreter, samples: Value, node: ast.expr) -> Value:
+    """What `default_collate` makes of the samples of a batch: every tensor with the samples first."""
+    value = loops.fill(ip, loops.leafless(ip, samples.element or EMPTY), frozenset(), True)
+    return value if ip.sites.quiet else _made(value, node)
+
+
+def _made(value: Value, node: ast.expr) -> Value:
+    if value.items is not None:
+        return Value(items=tuple(_made(item, node) for item in value.items))
+    return Value(batch=whole(0), origin=node) if value.is_sample else value
 
 
 def transposed(value: Value) -> Value | None:
     """`zip(*samples)`: a list with an entry for each sample, for each member of a sample."""
     element = value.element
+    if value.rows and (element is None or element.items is None):
+        return Value(element=Value(element=EMPTY, rows=True, batch=GLOBAL))
     if element is None or element.items is None:
         return None
     kept = Value(batch=GLOBAL, rows=value.rows, origin=value.origin, weak=value.weak)

@@ -84,7 +84,7 @@ def create(
 def _count_values(
     ip: Interpreter, name: str, operands: list[Operand], keywords: dict[str, Operand], frame: Frame
 ) -> None:
-    """Row counts among what a tensor is filled with, or drawn from, are numbers like any other: `randint(0, n, (2,))`."""
+    """Row counts that a tensor is filled with, or drawn from, are numbers like any other: `randint(0, n, (2,))`."""
     if name == "randint":
         given = operands if "size" in keywords else operands[:-1]
     elif name in ("full", "new_full"):
@@ -135,7 +135,7 @@ def _draw(ip: Interpreter, node: ast.Call, value: Value, frame: Frame, dim: int 
 
 def typed(ip: Interpreter, operands: list[Operand], node: ast.Call, frame: Frame) -> Value:
     """`torch.FloatTensor(rows, 3)` makes a tensor, `torch.FloatTensor(array)` converts one."""
-    collated = collating.joined("tensor", operands, {})
+    collated = collating.joined(ip, "tensor", operands, {}, node)
     if collated is not None:
         return collated
     sources = union(v.sources for _, v in operands)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from . import (
     attributes,
+    collating,
     creation,
     distributions,
     losses,
@@ -153,8 +154,8 @@ def _is_tensor_type(ref: str) -> bool:
 def _pass_through(ip: Interpreter, ref: str, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
     """Wrappers that keep what they are given; a deep copy of a model is another model, owned by no optimizer."""
     value = arguments.get(0, "iterable")
-    if value.rows and ref.endswith("default_collate"):
-        return value.element or EMPTY
+    if value.rows and not value.is_sample and ref.endswith("default_collate"):
+        return collating.filled(ip, value, node)
     if not arguments.positional and arguments.keywords:
         value = next(iter(arguments.keywords.values()))[1]
     if ref.endswith(".Parameter") and value.dep <= Dep.GLOBAL:

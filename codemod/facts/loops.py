@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from . import collating
 from .local import deep_sources
-from .values import EMPTY, GLOBAL, HOST, REDUCED, Batch, Dep, FunctionRef, Role, Value, join, join_all
+from .values import EMPTY, EXACT_ROWS, GLOBAL, HOST, REDUCED, Batch, Dep, FunctionRef, Role, Value, join, join_all
 
 if TYPE_CHECKING:
     from .interpreter import Frame, Interpreter
@@ -82,7 +82,15 @@ def batch(ip: Interpreter, loader: Value, frame: Frame) -> Value:
     _note_iterating(ip, frame)
     sharded = ip.assume_feeds or bool(loader.sources & ip.sites.feeds)
     frame.alive.setdefault(_loop(frame), set()).add(loader.sources)
-    return _fill(ip, shape, loader.sources if sharded else frozenset(), sharded)
+    collated = any(ip.heap[cell].attrs.get("collate_fn", EMPTY).defs for cell in loader.objs)
+    return fill(ip, shape, loader.sources if sharded else frozenset(), sharded, collated)
+
+
+def holds_loader(ip: Interpreter, value: Value) -> bool:
+    """Whether a container holds loaders."""
+    inner = [*(value.items or ()), *([value.element] if value.element is not None else [])]
+    inner.extend(ip.heap[cell].element for cell in value.objs)
+    return any(v.has(Role.LOADER) for v in inner)
 
 
 def _note_iterating(ip: Interpreter, frame: Frame) -> None:
@@ -114,27 +122,32 @@ def member(ip: Interpreter, value: Value, frame: Frame) -> Value:
     return found
 
 
-def _fill(ip: Interpreter, shape: Value, sources: frozenset[ast.AST], sharded: bool) -> Value:
-    """Give every leaf of a sample's structure a batch dimension."""
+def fill(ip: Interpreter, shape: Value, sources: frozenset[ast.AST], sharded: bool, collated: bool = False) -> Value:
+    """Give every leaf of a sample's structure a batch dimension; `collated`: it is that of a batch already."""
     if shape.items is not None:
-        return Value(items=tuple(_fill(ip, v, sources, sharded) for v in shape.items), sources=sources)
+        return Value(items=tuple(fill(ip, v, sources, sharded, collated) for v in shape.items), sources=sources)
     if shape.objs:
-        return _fill_dict(ip, shape, sources, sharded)
+        return _fill_dict(ip, shape, sources, sharded, collated)
+    if shape.dep is Dep.ROWS:
+        return Value(batch=EXACT_ROWS, sources=sources) if sharded else HOST
+    if shape.batch.data:
+        return Value(batch=REDUCED)
     if not sharded:
-        return Value(batch=GLOBAL, opaque=shape.opaque)
+        return Value(batch=GLOBAL, opaque=shape.opaque, rows=shape.rows, element=shape.element)
     dim = shape.batch.dim if shape.is_sample else 0
-    return Value(batch=Batch(Dep.SAMPLE, dim=dim), sources=sources, opaque=shape.opaque, leaf=True)
+    batch = Batch(Dep.SAMPLE, dim=dim)
+    return Value(batch=batch, sources=sources, opaque=shape.opaque, leaf=True, rows=shape.rows)
 
 
-def _fill_dict(ip: Interpreter, shape: Value, sources: frozenset[ast.AST], sharded: bool) -> Value:
+def _fill_dict(ip: Interpreter, shape: Value, sources: frozenset[ast.AST], sharded: bool, collated: bool) -> Value:
     """A batch of samples that are dicts: a dict of batches."""
     cells = set()
     for index in shape.objs:
         sample = ip.heap[index]
-        cell = ip.heap.allocate(sample.node, "batch", loops=sample.loops)
+        cell = ip.heap.allocate(sample.node, "rows" if ip.sites.quiet else "batch", loops=sample.loops)
         for name, value in sample.attrs.items():
-            ip.heap.store(cell, name, _fill(ip, _leafless(ip, value), sources, sharded))
-        ip.heap.add(cell, _fill(ip, Value(), sources, sharded))
+            ip.heap.store(cell, name, fill(ip, leafless(ip, value, collated), sources, sharded, collated))
+        ip.heap.add(cell, fill(ip, Value(), sources, sharded))
         cells.add(cell)
     return Value(objs=frozenset(cells), sources=sources)
 
@@ -145,19 +158,31 @@ def _structure(ip: Interpreter, cell: int, frame: Frame) -> Value:
     collate = attrs.get("collate_fn", EMPTY)
     if collate.defs:
         sample = sample_of(ip, attrs.get("dataset", EMPTY), frame)
-        return _leafless(ip, collating.batch(ip, collate, sample, frame))
+        return leafless(ip, collating.batch(ip, collate, sample, frame), True)
     if collate.ref or collate.objs:
         return Value(opaque=True)
-    return _leafless(ip, sample_of(ip, attrs.get("dataset", EMPTY), frame))
+    return leafless(ip, sample_of(ip, attrs.get("dataset", EMPTY), frame))
 
 
-def _leafless(ip: Interpreter, value: Value) -> Value:
-    """Only the structure of a value; what is no tuple or dict is a leaf, and a leaf that is not known is opaque."""
+def leafless(ip: Interpreter, value: Value, collated: bool = False) -> Value:
+    """Only the structure of a value; what is no tuple or dict is a leaf, and a leaf that is not known is opaque.
+
+    Args:
+        collated: it is a batch that a collate function of the program made, not a sample: it may hold numbers of all
+            samples, and lists of them.
+    """
+    if value.rows and collated:
+        return Value(rows=True, element=value.element)
     if value.items is not None and not any(ip.heap[cell].attrs for cell in value.objs):
-        return Value(items=tuple(_leafless(ip, v) for v in value.items))
+        return Value(items=tuple(leafless(ip, v, collated) for v in value.items))
     dicts = frozenset(cell for cell in value.objs if ip.heap[cell].attrs and ip.heap[cell].cls is None)
     if dicts:
         return Value(objs=dicts)
+    if collated and value.dep is Dep.ROWS:
+        return Value(batch=EXACT_ROWS if value.batch.exact else REDUCED)
+    rowless = value.dep is Dep.GLOBAL and value.batch.data and not value.batch.whole
+    if collated and (rowless or value.dep is Dep.PENDING):
+        return Value(batch=REDUCED)
     unknown = value.opaque or (value == EMPTY) or bool(value.objs)
     return Value(batch=value.batch if value.is_sample else Batch(), opaque=unknown)
 

@@ -72,7 +72,9 @@ class Sites:
             self.values[node] = join(old, value)
 
     def keep(self, table: dict[Any, Any], key: object, item: object) -> None:
-        """Write a place down; in this pass it counts."""
+        """Write a place down; in this pass it counts. A collate function has the whole batch: nothing in it is one."""
+        if self.quiet:
+            return
         self.used.add(key)
         if table.get(key) != item:
             table[key] = item

@@ -62,7 +62,7 @@ def apply(
     if name.endswith("_") and not name.endswith("__") and isinstance(node.func, ast.Attribute) and operands:
         for _, value in everything[1:]:
             memory.note(ip, operands[0][0], value, frame)
-    collated = collating.joined(name, operands, keywords)
+    collated = collating.joined(ip, name, operands, keywords, node)
     if collated is not None:
         return collated
     if name == "masked_select" and any(v.is_sample for _, v in everything):

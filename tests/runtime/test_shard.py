@@ -321,15 +321,33 @@ def flat(samples):
     return torch.cat([torch.ones(len(s)) for s in samples])
 
 
-def uncuttable() -> None:
+def uncuttable(workers: int) -> Any:
     runtime.init()
-    list(runtime.shard(DataLoader(Words(), 4, collate_fn=flat)))
+    made = []
+    for batch in runtime.shard(DataLoader(Words(), 3, collate_fn=flat, num_workers=workers)):
+        made.append((len(batch), state.batches.current("test").counts, runtime.sum(len(batch))))
+    return made
 
 
-def test_a_batch_without_rows_is_refused(pool2: Pool) -> None:
-    with pytest.raises(RankError, match=r"flat returns can't be cut into slices") as error:
-        pool2.run(uncuttable)
-    assert error.value.types == ["SliceError", "SliceError"]
+@pytest.mark.parametrize("workers", [0, 2])
+def test_a_batch_without_rows_is_whole_and_counts_once(pool2: Pool, workers: int) -> None:
+    lengths = [len(Words()[k]) for k in range(len(Words()))]
+    expected = [(n := sum(lengths[k : k + 3]), (min(3, len(lengths) - k), 0), n) for k in range(0, len(lengths), 3)]
+    for made in pool2.run(uncuttable, workers):
+        assert made == expected
+
+
+def counted(samples):
+    return {"x": torch.stack(samples), "n": len(samples), "more": sum(int(s) for s in samples)}
+
+
+def counts_of() -> Any:
+    runtime.init()
+    return [(b["n"], b["more"]) for b in runtime.shard(DataLoader(Numbers(6), 4, collate_fn=counted))]
+
+
+def test_a_number_that_grows_by_one_is_a_count_only_if_it_is_the_rows(pool2: Pool) -> None:
+    assert pool2.run(counts_of) == [[(2, 6), (1, 9)], [(2, 6), (1, 9)]]
 
 
 def items() -> Any:
