@@ -12,7 +12,7 @@ from .averaged import averaged  # noqa: E402
 from .checkpoint import load, load_state_dict, save, state_dict  # noqa: E402
 from .clone import clone  # noqa: E402
 from .extremes import max, min  # noqa: E402
-from .full import full  # noqa: E402
+from .full import full, whole  # noqa: E402
 from .gather import gather  # noqa: E402
 from .gradients import backward, frozen, grad  # noqa: E402
 from .guard import any, barrier, main_first, on_main  # noqa: E402
@@ -58,5 +58,6 @@ __all__ = [
     "state_dict",
     "step",
     "sum",
+    "whole",
     "world_size",
 ]

@@ -1,12 +1,14 @@
-"""Whole parameters for code outside of a forward: `full`."""
+"""Whole parameters for code outside of a forward: `full` to read them, `whole` to change them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
+from .collectives import together
 from .state import require
 
 
@@ -42,3 +44,33 @@ def _full(backend: Any, x: Any) -> Any:
     if isinstance(x, Iterator):
         return (_full(backend, item) for item in x)
     return x
+
+
+@contextmanager
+def whole(*modules: nn.Module, grads: bool = False) -> Iterator[None]:
+    """A block in which the parameters of modules are whole, on all ranks, and may be changed in any way.
+
+    Weight clipping, averages of weights that are swapped in and out, layers set by hand: changes of values, of `.data`
+    and of `requires_grad` are kept. A collective where the backend cuts parameters into parts (fsdp, deepspeed); does
+    nothing elsewhere. All ranks do the same in it, and no forward or backward of these modules runs in it.
+
+    Args:
+        modules: prepared ones or parts of them; others are whole anyway.
+        grads: whether `.grad` is whole and may be changed too.
+
+    Raises:
+        NotInitialized: `init` has not run.
+        DistifyError: only one rank is here, a forward runs in the block, or a parameter has got another shape or type.
+    """
+    run = require("whole")
+    assert run.backend is not None
+    if run.backend.name in ("single", "ddp"):
+        yield
+        return
+    together("whole")
+    run.extra["whole"] = run.extra.get("whole", 0) + 1
+    try:
+        with run.backend.open(modules, grads):
+            yield
+    finally:
+        run.extra["whole"] -= 1

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from .state import state
+from .state import DistifyError, state
 
 MASK = (1 << 64) - 1
 DRAWING = (nn.modules.dropout._DropoutNd, nn.RNNBase, nn.MultiheadAttention, nn.RReLU)
@@ -225,6 +225,11 @@ class Streams:
 # The hooks are plain functions that look the streams up, so that a prepared module can be copied and pickled.
 def enter_forward(module: nn.Module, args: Any) -> None:
     """Forward pre-hook of prepared modules."""
+    if state.extra.get("whole"):
+        raise DistifyError(
+            "a prepared module was called in a runtime.whole() block, where its parameters are laid open to be "
+            "changed. Call it after the block."
+        )
     if state.streams is not None:
         state.streams.enter()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 import torch
@@ -47,6 +48,9 @@ class Backend(Protocol):
 
     def full(self, parameter: Tensor) -> Tensor:
         """The whole parameter, differentiable, for code outside a forward."""
+
+    def open(self, modules: Sequence[nn.Module], grads: bool) -> AbstractContextManager[None]:
+        """Whole parameters, and gradients if `grads`, in these modules; what is changed in it is kept; a collective."""
 
     def state_dict(self, obj: Any) -> dict[str, Any]:
         """State of a prepared module or optimizer with the original's keys, shapes and dtypes, whole, on all ranks.

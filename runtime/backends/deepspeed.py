@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Container, Iterable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
@@ -22,6 +23,7 @@ from .gathered import Pending, gathered
 from .inner import inner_grad
 from .managed import clears_all, copies_whole, keeps_type, roots, stand_in
 from .meta import load_through_meta
+from .opened import opened_engines
 from .outputs import spare_void
 from .parts import Part, PartedGradients
 from .watch import Watch
@@ -52,6 +54,7 @@ class DeepSpeed(PartedGradients):
         self.of: dict[Tensor, Zero] = {}
         self.by_optimizer: dict[Optimizer, Zero] = {}
         self.stepped: set[Zero] = set()  # engines whose gradients nobody has cleared since their last step
+        self.opened: set[Tensor] = set()  # parameters that hold their whole values at the moment
         self.pending = Pending()
         self.watch = Watch(self.name)
         assert state.config is not None
@@ -159,11 +162,15 @@ class DeepSpeed(PartedGradients):
     def full(self, parameter: Tensor) -> Tensor:
         """The whole parameter; with ZeRO 3 its gradient is averaged over ranks when the backward is over."""
         owner = self.of.get(parameter)
-        if owner is None:
+        if owner is None or parameter in self.opened:
             return parameter
         if self.stage == 3:
             return gathered(parameter, owner.whole(parameter), self.pending)
         return parameter.to(owner.dtypes[parameter])
+
+    def open(self, modules: Sequence[nn.Module], grads: bool) -> AbstractContextManager[None]:
+        """Whole parameters in their own place, for as long as the context lasts."""
+        return opened_engines(self, modules, grads)
 
     def state_dict(self, obj: Any) -> dict[str, Any]:
         """A snapshot in the original's form, whole, on all ranks."""

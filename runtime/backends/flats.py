@@ -65,9 +65,12 @@ class Flats:
 
     def gather(self, p: Tensor, flat: Tensor) -> Tensor:
         """The whole of what a buffer of all ranks holds for a parameter; a collective."""
+        return self.join(p, self.part(p, flat))
+
+    def join(self, p: Tensor, part: Tensor) -> Tensor:
+        """The whole of a tensor like a parameter, of which every rank has its piece; a collective."""
         pieces = self.places[p].pieces
-        part = self.part(p, flat)
-        mine = flat.detach().new_zeros(max(count for _, _, count in pieces))
+        mine = part.detach().new_zeros(max(count for _, _, count in pieces))
         mine[: part.numel()] = part
         table = [torch.empty_like(mine) for _ in pieces]
         dist.all_gather(table, mine, group=state.reduce_group)

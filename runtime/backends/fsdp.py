@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
@@ -30,6 +30,7 @@ from .inner import inner_grad
 from .local_step import LocalStep
 from .managed import Names, clears_all, copies_whole, keep_class, keeps_type, roots
 from .news import plain_news
+from .opened import opened_shards
 from .parts import Part, PartedGradients
 from .replicas import Replicas
 from .sharded import ShardedParameter, add_whole, local, replace, shard_like, whole
@@ -232,6 +233,10 @@ class FSDP(PartedGradients):
         if not isinstance(parameter, DTensor):
             return parameter
         return gathered(parameter, whole(parameter), self.pending)
+
+    def open(self, modules: Sequence[nn.Module], grads: bool) -> AbstractContextManager[None]:
+        """Whole parameters in the place of the parts, for as long as the context lasts."""
+        return opened_shards(self, modules, grads)
 
     def state_dict(self, obj: Any) -> dict[str, Any]:
         """A snapshot in the original's form, whole, on all ranks."""

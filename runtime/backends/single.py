@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -93,6 +94,10 @@ class Single:
     def full(self, parameter: Tensor) -> Tensor:
         """The parameter itself."""
         return parameter
+
+    def open(self, modules: Sequence[nn.Module], grads: bool) -> AbstractContextManager[None]:
+        """Nothing to do."""
+        return nullcontext()
 
     def state_dict(self, obj: Any) -> dict[str, Any]:
         """The object's own state, its tensors alive as in the original."""

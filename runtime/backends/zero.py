@@ -134,6 +134,16 @@ class Zero:
                 self.kept[p] = value.detach().to("cpu", self.dtypes[p], copy=True)
         self._publish()
 
+    def whole_grad(self, p: Tensor) -> Tensor | None:
+        """The whole gradient of a parameter, after `fold`; a collective."""
+        piece = self.grad(p) if p in self else None
+        return None if piece is None else self.flats.join(p, piece).to(p.dtype)
+
+    def put_grad(self, p: Tensor, grad: Tensor) -> None:
+        """Set the gradient of a parameter to a whole one, after `fold`."""
+        self._piece(p).copy_(self.flats.cut(p, grad))
+        self.used.add(p)
+
     # --- what the stages differ in ------------------------------------------------------------------------------------
     def _flats(self) -> Flats:
         raise NotImplementedError
@@ -143,6 +153,10 @@ class Zero:
 
     def grad(self, p: Tensor) -> Tensor | None:
         """This rank's piece of a parameter's gradient, after `fold`; `None` if there is none."""
+        raise NotImplementedError
+
+    def _piece(self, p: Tensor) -> Tensor:
+        """Where this rank's piece of a parameter's gradient lies, after `fold`."""
         raise NotImplementedError
 
     def _hand_back(self) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import MethodType, SimpleNamespace
 from typing import Any
 
@@ -30,6 +30,7 @@ class Original(Plain):
     clip_grad_norm_ = staticmethod(nn.utils.clip_grad_norm_)
     clip_grad_value_ = staticmethod(nn.utils.clip_grad_value_)
     clone = staticmethod(copy.deepcopy)
+    whole = staticmethod(lambda *modules, grads=False: nullcontext())
 
     @staticmethod
     def step(item: Any, *args: Any, closure: Any = None) -> Any:
