@@ -344,6 +344,13 @@ _ENTRIES = (
         "it is given the gradient of this process's rows, before it is averaged over the processes",
         "change gradients between backward and step: clip_grad_value_, clip_grad_norm_, or p.grad with --backend ddp",
     ),
+    Code(
+        "DST308",
+        "error",
+        "parameters changed by hand",
+        "they may lie in parts, and what holds them here has no name to open them by",
+        "change them where the model has a name, or use --backend ddp",
+    ),
     # 4xx: precision
     Code(
         "DST401",

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from ..findings import finding
 from ..fstrings import fstring_spans
 from ..program import Module, Program
-from . import bends, by_hand, expressions, models
+from . import attributes, bends, by_hand, changes, expressions, models
 from .entry import Entries
 from .interpreter import Interpreter
-from .model import Facts, Forward, LoaderFact, ModelFact, OptimizerFact, SchedulerFact, Split
+from .model import Facts, Forward, Full, LoaderFact, ModelFact, OptimizerFact, SchedulerFact, Split
 from .names import Names
 from .steps import find_steps, position
 from .values import EMPTY, Dep, Value
@@ -226,7 +226,10 @@ def _fill_places(facts: Facts, ip: Interpreter) -> None:
     facts.draws = sorted((d for d in sites.draws.values() if holds(d.call)), key=lambda d: position(d.call))
     splits = sorted((s for s in sites.splits.values() if holds(s.node)), key=lambda s: position(s.node))
     facts.splits = _together(facts, splits)
-    facts.fulls = sorted((f for f in sites.fulls.values() if holds(f.node)), key=lambda f: position(f.node))
+    fulls = [f for f in sites.fulls.values() if holds(f.node) and not changes.is_open(ip, f.node, _models_in(ip, f))]
+    facts.fulls = sorted(fulls, key=lambda f: position(f.node))
+    opened = [item for item in changes.outermost(ip, list(sites.opened.values())) if holds(item.statement)]
+    facts.opened = sorted(opened, key=lambda item: position(item.statement))
     facts.pads = sorted((p for p in sites.pads.values() if holds(p.node)), key=lambda p: position(p.node))
     facts.findings = [item for (_, node), item in sites.findings.items() if holds(node)]
     facts.findings += by_hand.report(facts, ip)
@@ -238,6 +241,11 @@ def _fill_places(facts: Facts, ip: Interpreter) -> None:
         LoaderFact(call, call in sites.feeds, call in sites.sharded)
         for call in sorted(filter(holds, made.loaders), key=position)
     ]
+
+
+def _models_in(ip: Interpreter, item: Full) -> frozenset[int]:
+    """The models whose parameters an expression gives."""
+    return frozenset(attributes.root(ip, cell) for cell in ip.sites.values.get(item.node, EMPTY).params)
 
 
 def _fill_steps(facts: Facts, ip: Interpreter) -> None:

@@ -42,9 +42,7 @@ def get(ip: Interpreter, base: Value, name: str, node: ast.AST, frame: Frame) ->
     if found != EMPTY:
         return found
     if base.is_param and name in ("data", "grad"):
-        if name == "grad" and isinstance(node, ast.Attribute):
-            ip.made.grad_reads.add(node)
-        return Value(batch=GLOBAL, params=base.params)
+        return _of_parameter(ip, base, name, node, frame)
     parent = ip.parents.get(node)
     if isinstance(parent, ast.Call) and parent.func is node:
         return EMPTY
@@ -67,6 +65,19 @@ def get(ip: Interpreter, base: Value, name: str, node: ast.AST, frame: Frame) ->
         return HOST
     batch = base.batch if base.batch.dep is not Dep.BOTTOM else GLOBAL
     return Value(batch=batch, params=base.params, origin=base.origin if base.batch.whole else None)
+
+
+def _of_parameter(ip: Interpreter, base: Value, name: str, node: ast.AST, frame: Frame) -> Value:
+    """`p.data` is the parameter itself, without its graph; `p.grad` another tensor."""
+    from . import changes
+
+    holder = node.value if isinstance(node, ast.Attribute) else None
+    if name == "data":
+        return Value(batch=GLOBAL, params=base.params, is_param=True, arg=base.arg or holder)
+    if isinstance(node, ast.Attribute):
+        ip.made.grad_reads.add(node)
+        changes.note(ip, node.value, base, frame, grads=True)
+    return Value(batch=GLOBAL, params=base.params)
 
 
 def _model_part(base: Value, name: str) -> Value:

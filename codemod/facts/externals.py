@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from . import (
     attributes,
+    changes,
     collating,
     creation,
     distributions,
@@ -98,6 +99,8 @@ def call(ip: Interpreter, ref: str, arguments: Arguments, node: ast.Call, frame:
         held = arguments.positional[:1]
         arguments.positional = arguments.positional[1:2]
         return join_all(models.run(ip, cell, arguments, node, frame) for _, v in held for cell in v.objs)
+    if ref.startswith("torch.nn.utils."):
+        _over_parameters(ip, ref, arguments, frame)
     if ref == "torch.utils.checkpoint.checkpoint":
         return _checkpoint(ip, arguments, node, frame)
     if ref.startswith("torch.distributions."):
@@ -178,12 +181,24 @@ def deep_copy(ip: Interpreter, value: Value, node: ast.Call, frame: Frame) -> Va
     return Value(objs=frozenset(cells), roles=value.roles)
 
 
+def _over_parameters(ip: Interpreter, ref: str, arguments: Arguments, frame: Frame) -> None:
+    """`vector_to_parameters` changes the parameters that it is given, other functions of torch read them."""
+    for operand, value in arguments.all:
+        element = value.element
+        if element is not None and element.is_param and not frame.forward:
+            if ref.endswith(".vector_to_parameters"):
+                changes.note(ip, operand, element, frame)
+            else:
+                operators.full(ip, operand, element)
+
+
 def _averaged(ip: Interpreter, model: Value, node: ast.Call, frame: Frame) -> Value:
     """`AveragedModel(model)`: a copy that no optimizer owns, held under `module`."""
     note_making(ip, frame)
     value = deep_copy(ip, model, node, frame)
     for cell in value.objs:
         ip.heap.store(cell, "module", value)
+        ip.made.averages.add(cell)
     return value
 
 

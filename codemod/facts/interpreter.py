@@ -115,6 +115,7 @@ class Interpreter:
         self.uses_minus_100 = any(_is_minus_100(node) for module in program.modules for node in ast.walk(module.tree))
         self.made = Made()
         self.owned_now: set[int] = set()
+        self.ran_now: set[int] = set()
         self.whole: dict[ast.expr, None] = {}
 
     def text(self, node: ast.AST) -> str:
@@ -137,6 +138,7 @@ class Interpreter:
         self.memo.clear()
         self.called.clear()
         self.owned_now.clear()
+        self.ran_now.clear()
         self.imported.clear()
         entry = self.program.entry
         modules.load(self, entry)

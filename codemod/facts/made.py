@@ -45,6 +45,7 @@ class Made:
         training_loops: loops in which a backward runs.
         buffers: heap cells of modules with the names of their buffers.
         foreign_models: calls of code outside the program whose result has parameters.
+        averages: heap cells of averaged models.
         hooked: heap cells of modules with hooks that are called themselves.
         batch_functions: functions whose result was split in a training loop.
     """
@@ -69,5 +70,6 @@ class Made:
     training_loops: set[ast.AST] = field(default_factory=set)
     buffers: set[tuple[int, str]] = field(default_factory=set)
     foreign_models: set[ast.Call] = field(default_factory=set)
+    averages: set[int] = field(default_factory=set)
     hooked: set[int] = field(default_factory=set)
     batch_functions: set[ast.AST] = field(default_factory=set)

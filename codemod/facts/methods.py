@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from . import (
     attributes,
+    changes,
     collating,
     distributions,
     expressions,
@@ -71,6 +72,9 @@ def call(ip: Interpreter, node: ast.Call, arguments: Arguments, frame: Frame) ->
         return tensors.apply(ip, name, operands, arguments.keywords, node, frame)
     if receiver.has(Role.LOADER):
         return receiver
+    if name == "update_parameters" and receiver.objs & ip.made.averages:
+        for operand, value in arguments.positional:
+            changes.of_model(ip, operand, value, frame)
     value = externals.unknown(ip, arguments, node, frame)
     if receiver.is_sample or receiver.dep > Dep.SAMPLE:
         # A method of a batch object or model output: it keeps its rows.

@@ -110,6 +110,23 @@ class Full:
 
 
 @dataclass(frozen=True)
+class Opened:
+    """A statement that changes parameters of prepared models, or uses their gradients: `with runtime.whole(…):`.
+
+    Attributes:
+        statement: what goes into the block.
+        models: source texts of the models, valid there; empty where they have no name.
+        cells: their objects, for the analysis itself.
+        grads: whether gradients are meant.
+    """
+
+    statement: ast.stmt
+    models: frozenset[str]
+    cells: frozenset[int]
+    grads: bool = False
+
+
+@dataclass(frozen=True)
 class Pad:
     """A packed sequence of this rank's rows is padded to its longest; `packed` is the source text of the sequence."""
 
@@ -268,6 +285,7 @@ class Facts:
     draws: list[Draw] = field(default_factory=list)
     splits: list[Split] = field(default_factory=list)
     fulls: list[Full] = field(default_factory=list)
+    opened: list[Opened] = field(default_factory=list)
     pads: list[Pad] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     program: list[Facts] = field(default_factory=list, repr=False)

@@ -116,6 +116,7 @@ def _reached(
             elif _is_training(ip, origin, frame):
                 operators.split(ip, origin, dim)
                 _remember_function(ip, origin)
+    ip.ran_now.add(attributes.root(ip, cell))
     holder = node.func.value if isinstance(node.func, ast.Attribute) and method else node.func
     ip.made.forwards[node] = (ip.text(holder), method)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..findings import Finding, finding
-from .model import Arrival, Count, Draw, Full, Gathered, Pad, Reduction, Split
+from .model import Arrival, Count, Draw, Full, Gathered, Opened, Pad, Reduction, Split
 from .values import EMPTY, Value, join
 
 
@@ -39,6 +39,7 @@ class Sites:
     draws: dict[ast.AST, Draw] = field(default_factory=dict)
     splits: dict[ast.AST, Split] = field(default_factory=dict)
     fulls: dict[ast.AST, Full] = field(default_factory=dict)
+    opened: dict[ast.AST, Opened] = field(default_factory=dict)
     pads: dict[ast.AST, Pad] = field(default_factory=dict)
     repads: set[ast.AST] = field(default_factory=set)
     ratios: dict[ast.AST, ast.expr | None] = field(default_factory=dict)
@@ -61,7 +62,7 @@ class Sites:
     def prune(self) -> None:
         """Drop places that earlier passes found and the last one had no use for."""
         tables: list[dict[Any, Any]] = [self.reductions, self.arrivals, self.counts, self.gathers]
-        for table in [*tables, self.draws, self.splits, self.fulls, self.pads]:
+        for table in [*tables, self.draws, self.splits, self.fulls, self.opened, self.pads]:
             for key in [key for key in table if key not in self.used]:
                 del table[key]
 

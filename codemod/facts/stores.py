@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import attributes, bends, expressions, loops, memory, modules, operators, sinks
+from . import attributes, bends, changes, expressions, loops, memory, modules, operators, sinks
 from .values import EMPTY, EXACT_ROWS, GLOBAL, HOST, REDUCED, SAMPLE, Batch, Dep, Role, Value, tensor
 
 if TYPE_CHECKING:
@@ -74,6 +74,8 @@ def _attribute(ip: Interpreter, target: ast.Attribute, value: Value, frame: Fram
     if value.dep is Dep.PENDING and not frame.forward:
         value = replace(value, arrival=None)
     memory.note_assigned(ip, target, value, frame)
+    if base.is_param and target.attr in ("data", "grad"):
+        changes.note(ip, target.value, base, frame, grads=target.attr == "grad")
     for cell in base.objs:
         module = modules.of_cell(ip, cell)
         if module is not None:
@@ -105,6 +107,8 @@ def _item(ip: Interpreter, target: ast.Subscript, value: Value, frame: Frame) ->
     base = expressions.evaluate(ip, target.value, frame)
     index = EMPTY if isinstance(target.slice, (ast.Slice, ast.Tuple)) else expressions.evaluate(ip, target.slice, frame)
     memory.note(ip, target, value, frame)
+    if base.is_param:
+        changes.note(ip, target.value, base, frame)
     if base.is_sample and not frame.forward:
         value = _into_slice(ip, target, base, value, frame)
     outlives = not base.is_sample and not frame.forward and base.dep is Dep.GLOBAL
@@ -177,6 +181,8 @@ def augment(ip: Interpreter, node: ast.AugAssign, frame: Frame) -> None:
     load = _as_load(ip, node.target)
     old = expressions.evaluate(ip, load, frame)
     new = expressions.evaluate(ip, node.value, frame)
+    if old.is_param:
+        changes.note(ip, node.target, old, frame)
     if old.objs and isinstance(node.op, ast.Add) and not old.roles and old.dep is Dep.BOTTOM:
         _extend(ip, node, old, new, frame)
         return

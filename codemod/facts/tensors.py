@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import (
+    changes,
     collating,
     creation,
     indexing,
@@ -24,6 +25,7 @@ from . import (
 from .local import holds_whole, is_local
 from .losstable import DIVISORS
 from .torchnames import (
+    ALIASES,
     ALONG_DIM,
     HOST_COPIES,
     IDENTITY,
@@ -54,8 +56,9 @@ def apply(
         keywords: keyword operands by name.
     """
     everything = [*operands, *keywords.values()]
-    if not frame.forward and not (name.endswith("_") and operands and operands[0][1].params & ip.sites.owned):
-        for operand, value in everything:
+    if not frame.forward:
+        changed = bool(operands) and changes.in_place(ip, name, *operands[0], frame)
+        for operand, value in everything[1:] if changed else everything:
             counted = name in ("numel", "nelement") and bool(value.params & ip.owned_now)
             if value.is_param and (name not in PARAM_METADATA or counted):
                 operators.full(ip, operand, value)
@@ -128,7 +131,7 @@ def _replicated(
         origin = node
     first = operands[0][1] if operands else EMPTY
     if name in IDENTITY and first.is_param:
-        return first
+        return first if name in ALIASES else replace(first, is_param=False, arg=None)
     if name == "size":
         return Value(batch=GLOBAL, shape_dim=-1 if len(operands) + len(keywords) == 1 else None, measured=True)
     if name == "pad_sequence" and origin is not None:

@@ -101,6 +101,8 @@ PARAM_METADATA = METADATA | words(
 
 HOST_COPIES = {"numpy", "tolist", "item", "__array__"}
 
+ALIASES = {"detach", "detach_", "requires_grad_", "retain_grad", "contiguous"}  # the same memory, as far as it matters
+
 IDENTITY = words(
     """
     bfloat16 bool byte char clone contiguous cpu cuda detach detach_ double float half int long pin_memory

@@ -16,6 +16,7 @@ from ..facts.values import Role
 from ..findings import finding
 from . import Outcome, rule
 from ._source import calls, has_role, is_runtime_call, method_calls, setting
+from ._whole import is_open
 
 if TYPE_CHECKING:
     from ..facts.model import Facts
@@ -64,9 +65,10 @@ def has_closure(facts: Facts, call: ast.Call) -> bool:
 
 
 def direct_gradients(facts: Facts, backend: str) -> Iterator[Outcome]:
-    """Parameters' `.grad` used by the script itself."""
+    """Parameters' `.grad` used by the script itself, where they can't be made whole."""
     for node in ast.walk(facts.tree):
-        if isinstance(node, ast.Attribute) and node.attr == "grad" and facts.value(node.value).is_param:
+        used = isinstance(node, ast.Attribute) and node.attr == "grad" and facts.value(node.value).is_param
+        if used and not is_open(facts, node):
             yield finding("DST206", node, level="error" if backend == "deepspeed" else None)
 
 
