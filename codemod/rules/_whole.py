@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from ._source import RUNTIME, contains, enclosing_with
+from ._source import RUNTIME, contains, enclosing_with, position
 
 if TYPE_CHECKING:
     from ..facts.model import Facts, Opened
@@ -29,3 +29,14 @@ def is_open(facts: Facts, node: ast.AST) -> bool:
     if enclosing_with(facts, node, f"{RUNTIME}.whole") is not None:
         return True
     return any(item.grads and is_possible(facts, item) and contains(item.statement, [node]) for item in facts.opened)
+
+
+def after_step(facts: Facts, item: Opened) -> bool:
+    """Whether gradients are used after the optimizer's step of an iteration, which some backends drop them with."""
+    return item.grads and any(
+        step.loop is not None
+        and contains(step.loop, [item.statement])
+        and any(position(call) < position(item.statement) for call in step.optimizer_steps)
+        and not any(position(call) > position(item.statement) for call in step.optimizer_steps)
+        for step in facts.steps
+    )

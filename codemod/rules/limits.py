@@ -16,7 +16,7 @@ from ..facts.values import Role
 from ..findings import finding
 from . import Outcome, rule
 from ._source import calls, has_role, is_runtime_call, method_calls, setting
-from ._whole import is_open
+from ._whole import after_step, is_open
 
 if TYPE_CHECKING:
     from ..facts.model import Facts
@@ -41,6 +41,10 @@ def limits(facts: Facts, options: Options) -> Iterator[Outcome]:
             yield from (finding("DST208", call) for call in step.optimizer_steps if has_closure(facts, call))
     if backend in SHARDED:
         yield from direct_gradients(facts, str(backend))
+    if backend == "deepspeed":
+        message = "DeepSpeed drops gradients with each step, so there are none to use after it"
+        for used in filter(lambda item: after_step(facts, item), facts.opened):
+            yield finding("DST206", used.statement, message, "use them before optimizer.step()", level="error")
     if backend == "fsdp" or (backend == "deepspeed" and setting(facts, options, "zero_stage") == 3):
         yield from called_with_other_weights(facts)
     yield from halved(facts)

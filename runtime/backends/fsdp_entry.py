@@ -56,6 +56,7 @@ class Gate:
             self.tree.refresh()
         self.state._pre_forward(self.module, NO_ARGUMENTS, {})  # arguments stay where the user put them
         outputs: list[Tensor] = []
+        before = state.recorded
         try:
             result = function(*args, **kwargs)
             outputs = list(tensors(result))
@@ -65,7 +66,7 @@ class Gate:
                 self.tree.hide()
         if torch.is_grad_enabled():
             for x in outputs:
-                self._watch(x)
+                self._watch(x, state.recorded == before)
         return self.tree_shards(result) if not outputs else result
 
     def tree_shards(self, result: Any) -> Any:
@@ -83,15 +84,19 @@ class Gate:
 
         return swap(result)
 
-    def _watch(self, x: Tensor) -> None:
-        """Gather the parameters when a backward reaches this output."""
+    def _watch(self, x: Tensor, sliced: bool) -> None:
+        """Gather the parameters when a backward reaches this output.
+
+        `sliced`: nothing was reduced in the call. The gradient of a reduced value is exchanged between ranks, so it
+        counts on those too whose rows do not.
+        """
         if x.grad_fn is None:
             return
 
         def begin(grad: Any) -> Any:
             self.state._pre_backward(None)  # type: ignore[arg-type]
             self.tree.show()
-            return torch.zeros_like(grad) if isinstance(grad, Tensor) and void() else None
+            return torch.zeros_like(grad) if sliced and isinstance(grad, Tensor) and void() else None
 
         x.register_hook(begin)  # type: ignore[no-untyped-call]
         if x._base is not None and x._base.grad_fn is not None:  # in-place changes of a view cut its own history off

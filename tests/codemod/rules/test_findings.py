@@ -8,7 +8,7 @@ import pytest
 
 from distify.codemod.options import Options
 from distify.codemod.rewrite import rewrite_source
-from tests.codemod.rules.checks import HEAD, TRAINING, check_noop
+from tests.codemod.rules.checks import HEAD, TRAINING, check_noop, outcome
 
 DIFFERENT = {
     "np.random.default_rng()": ["DST130"],
@@ -103,13 +103,21 @@ def test_other_optimizers_have_no_such_limits() -> None:
     check_noop("limits", "z = 1", backend="fsdp", precision="fp16", accumulate=2)
 
 
-GRADIENTS = TRAINING + "    for p in model.parameters():\n        p.grad.clamp_(-1, 1)\n"
+GRADIENTS = TRAINING + "    for p in model.parameters():\n        p.grad.clamp_(-1, model(x).max())\n"
 
 
 @pytest.mark.parametrize(("backend", "levels"), [("ddp", []), ("fsdp", ["warning"]), ("deepspeed", ["error"])])
 def test_gradients_by_hand(backend: str, levels: list[str]) -> None:
     result = rewrite_source((HEAD + GRADIENTS).encode(), "train.py", Options(backend=backend))
     assert [item.level for item in result.findings if item.code == "DST206"] == levels
+
+
+@pytest.mark.parametrize(("backend", "codes"), [("ddp", []), ("fsdp", []), ("deepspeed", ["DST206"])])
+def test_gradients_after_the_step(backend: str, codes: list[str]) -> None:
+    after = TRAINING + "    print(model.fc.weight.grad.norm())\n"
+    assert [item.code for item in outcome("limits", HEAD + after, Options(backend=backend))[1]] == codes
+    before = TRAINING.replace("    optimizer.step()", "    print(model.fc.weight.grad.norm())\n    optimizer.step()")
+    assert outcome("limits", HEAD + before, Options(backend=backend))[1] == []
 
 
 def test_gradients_of_inputs_are_nobodys() -> None:
