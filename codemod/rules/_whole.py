@@ -33,10 +33,14 @@ def is_open(facts: Facts, node: ast.AST) -> bool:
 
 def after_step(facts: Facts, item: Opened) -> bool:
     """Whether gradients are used after the optimizer's step of an iteration, which some backends drop them with."""
-    return item.grads and is_possible(facts, item) and any(
-        step.loop is not None
-        and contains(step.loop, [item.statement])
-        and any(position(call) < position(item.statement) for call in step.optimizer_steps)
-        and not any(position(call) > position(item.statement) for call in step.optimizer_steps)
-        for step in facts.steps
+    return (
+        item.grads
+        and is_possible(facts, item)
+        and any(
+            step.loop is not None
+            and contains(step.loop, [item.statement])
+            and any(position(call) < position(item.statement) for call in step.optimizer_steps)
+            and not any(position(call) > position(item.statement) for call in step.optimizer_steps)
+            for step in facts.steps
+        )
     )
