@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 FORWARD = ("register_forward_hook", "register_forward_pre_hook")
 BACKWARD = ("register_full_backward_hook", "register_backward_hook", "register_full_backward_pre_hook")
+OF_TENSOR = ("register_hook", "register_post_accumulate_grad_hook", "retain_grad")
 
 
 def of_module(ip: Interpreter, name: str, receiver: Value, arguments: Arguments, node: ast.Call) -> Value:
@@ -30,9 +31,13 @@ def of_module(ip: Interpreter, name: str, receiver: Value, arguments: Arguments,
     return HOST
 
 
-def of_tensor(ip: Interpreter, receiver: Value, node: ast.Call) -> Value:
-    """`x.register_hook(f)`: the gradient that it is given is that of this rank's rows, before it is averaged."""
-    if is_local(receiver) or receiver.params & ip.sites.owned:
+def of_tensor(ip: Interpreter, name: str, receiver: Value, node: ast.Call) -> Value:
+    """`x.register_hook(f)`: the gradient that it is given is that of this rank's rows, before it is averaged.
+
+    What `x.retain_grad()` keeps is so too, unless `x` is a leaf, whose gradient is put right.
+    """
+    kept = name == "retain_grad" and (receiver.leaf or receiver.is_param)
+    if (is_local(receiver) or receiver.params & ip.sites.owned) and not kept:
         ip.sites.report("DST307", node)
     return HOST
 

@@ -41,8 +41,8 @@ def call(ip: Interpreter, node: ast.Call, arguments: Arguments, frame: Frame) ->
     name, receiver = node.func.attr, arguments.receiver
     if isinstance(receiver.const, str):
         return _of_string(ip, arguments, frame)
-    if name == "register_hook":
-        return hooks.of_tensor(ip, receiver, node)
+    if name in hooks.OF_TENSOR:
+        return hooks.of_tensor(ip, name, receiver, node)
     roles = receiver.roles | union(ip.heap[cell].roles for cell in receiver.objs)
     if name == "backward" and not receiver.objs:
         return runtimecalls.backward(ip, receiver, [(node.func.value, receiver)], node, frame)

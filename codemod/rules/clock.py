@@ -16,51 +16,34 @@ from typing import TYPE_CHECKING
 
 from ..edits import Span, Wrap
 from . import Outcome, rule
+from ._clocks import Apart
+from ._order import asks_for_files
 from ._settle import Training
-from ._source import bindings, is_runtime_call
+from ._source import FUNCTIONS, LOOPS, ancestors, is_runtime_call
 
 if TYPE_CHECKING:
     from ..facts.model import Facts
     from ..options import Options
 
-CLOCKS = (
-    "time.time",
-    "time.time_ns",
-    "time.monotonic",
-    "time.perf_counter",
-    "time.process_time",
-    "datetime.datetime.now",
-)
 LEAVES = (ast.Break, ast.Continue, ast.Return, ast.Raise)
 
 
 @rule("clock")
 def clock(facts: Facts, options: Options) -> Iterator[Outcome]:
-    """`runtime.any(…)` around conditions on the time that steer the run."""
-    if not facts.is_training or not any(facts.calls.get(name) for name in CLOCKS):
+    """`runtime.any(…)` around conditions on the time, on signals, and on files that stop a training loop."""
+    if not any(file.is_training for file in facts.program):
         return
-    training = Training(facts)
+    training, apart = Training(facts), Apart(facts)
     for node in ast.walk(facts.tree):
-        if not isinstance(node, (ast.If, ast.While)) or not reads_clock(facts, node.test):
+        if not isinstance(node, (ast.If, ast.While)):
             continue
         if any(is_runtime_call(facts, inner, "any") for inner in ast.walk(node.test)):
             continue
-        if isinstance(node, ast.While) or steers(training, node):
+        by_clock = apart.used and apart.differs(node.test)
+        steered = by_clock and (isinstance(node, ast.While) or steers(training, node))
+        if steered or (isinstance(node, ast.If) and asks_for_files(facts, node.test) and stops(facts, training, node)):
             params = {"runtime": facts.runtime_name, "name": "any", "options": {}}
             yield Wrap(Span.of(node.test), "wrap", params, kind="decision", code="DST601")
-
-
-def reads_clock(facts: Facts, test: ast.expr) -> bool:
-    """Whether a condition compares times, directly or through names that hold one."""
-    for node in ast.walk(test):
-        if isinstance(node, ast.Call) and facts.names.qualified(node.func) in CLOCKS:
-            return True
-        if isinstance(node, ast.Name):
-            values = [value for value in bindings(facts, node) if value is not None]
-            parts = [part for value in values for part in ast.walk(value) if isinstance(part, ast.Call)]
-            if any(facts.names.qualified(part.func) in CLOCKS for part in parts):
-                return True
-    return False
 
 
 def steers(training: Training, node: ast.If) -> bool:
@@ -69,3 +52,13 @@ def steers(training: Training, node: ast.If) -> bool:
     return any(isinstance(item, LEAVES) for item in inner) or any(
         training.runs(statement) for statement in [*node.body, *node.orelse]
     )
+
+
+def stops(facts: Facts, training: Training, node: ast.If) -> bool:
+    """Whether a branch leaves a loop that trains."""
+    for item in ancestors(facts, node):
+        if isinstance(item, FUNCTIONS):
+            return False
+        if isinstance(item, LOOPS):
+            return training.runs(item) and any(isinstance(part, (ast.Break, ast.Return)) for part in ast.walk(node))
+    return False

@@ -32,6 +32,14 @@ REWRITES = {
         "if limit and perf_counter() > limit:\n        raise SystemExit",
         "if runtime.any(limit and perf_counter() > limit):\n        raise SystemExit",
     ),
+    "by a flag": (
+        "over = time.time() - start > limit\n    if over:\n        break",
+        "over = time.time() - start > limit\n    if runtime.any(over):\n        break",
+    ),
+    "by a file": (
+        "if os.path.exists('STOP'):\n        break",
+        "if runtime.any(os.path.exists('STOP')):\n        break",
+    ),
     "an evaluation": (
         "if time.time() > limit:\n        print(model(x).sum())",
         "if runtime.any(time.time() > limit):\n        print(model(x).sum())",
@@ -44,6 +52,8 @@ NOOPS = {
     "converted": "if runtime.any(time.time() - start > limit):\n        break",
     "other conditions": "if loss > limit:\n        break",
     "waited": "time.sleep(0)\n    if loss > limit:\n        break",
+    "a file that stops nothing": "if os.path.exists('LOUD'):\n        print(loss.item())",
+    "agreed on already": "over = runtime.any(time.time() - start > limit)\n    if over:\n        break",
     "a name of the script's own": "spent = len(x)\n    if spent > limit:\n        break",
 }
 
@@ -57,3 +67,54 @@ def test_rewritten(case: str) -> None:
 @pytest.mark.parametrize("case", NOOPS)
 def test_noop(case: str) -> None:
     check_noop("clock", TRAIN.format(inside=NOOPS[case]))
+
+
+OBJECT = """
+import time
+class Timer:
+    def __init__(self, limit):
+        self.begun, self.limit = time.time(), limit
+    def over(self):
+        return time.time() - self.begun > self.limit
+    @property
+    def left(self):
+        return self.limit - self.over()
+timer = Timer(60)
+model = Net()
+optimizer = optim.SGD(model.parameters(), lr=0.1)
+while not {first}:
+    for x, y in DataLoader(data, batch_size=4):
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        optimizer.step()
+        if {second}:
+            break
+"""
+
+
+def test_methods_and_properties_carry_the_time() -> None:
+    before = OBJECT.format(first="timer.over()", second="timer.left < 1")
+    after = before.replace("while not timer.over()", "while runtime.any(not timer.over())")
+    check_rewritten("clock", before, after.replace("if timer.left < 1", "if runtime.any(timer.left < 1)"))
+
+
+SIGNAL = """
+import signal
+stop = False
+def handler(number, frame):
+    global stop
+    stop = True
+signal.signal(signal.SIGTERM, handler)
+model = Net()
+optimizer = optim.SGD(model.parameters(), lr=0.1)
+for x, y in DataLoader(data, batch_size=4):
+    loss = F.cross_entropy(model(x), y)
+    loss.backward()
+    optimizer.step()
+    if stop:
+        break
+"""
+
+
+def test_signals_reach_processes_one_by_one() -> None:
+    check_rewritten("clock", SIGNAL, SIGNAL.replace("if stop:", "if runtime.any(stop):"))
