@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ..findings import finding
 from ..fstrings import fstring_spans
 from ..program import Module, Program
-from . import attributes, bends, by_hand, changes, expressions, models
+from . import attributes, bends, by_hand, changes, unsharded
 from .entry import Entries
 from .interpreter import Interpreter
 from .model import Facts, Forward, Full, LoaderFact, ModelFact, OptimizerFact, SchedulerFact, Split
@@ -146,12 +146,14 @@ def _best(program: Program, parents: dict[ast.AST, ast.AST], names: Names) -> In
     Their samples lie along the first dimension, or along the second; else every process computes whole batches, which
     is exact as well, only no faster.
     """
+    refutations = []
     for split_dim in (0, 1):
         ip = _interpret(program, parents, names, split_dim)
-        refuted = any(f.level == "error" for f in ip.sites.findings.values())
-        if not (refuted and ip.sites.splits):
+        refutations += [f for f in ip.sites.findings.values() if f.level == "error"][:1]
+        if not (len(refutations) > split_dim and ip.sites.splits):
             return ip
     ip = _interpret(program, parents, names, None)
+    ip.refutation = refutations[0]
     for origin in ip.whole:
         ip.sites.report("DST118", origin)
     return ip
@@ -213,6 +215,7 @@ def _fill(files: list[Facts], ip: Interpreter) -> None:
         _fill_places(facts, ip)
     for facts in files:
         _fill_steps(facts, ip)
+    unsharded.report(files, ip)
 
 
 def _fill_places(facts: Facts, ip: Interpreter) -> None:
@@ -261,27 +264,9 @@ def _fill_steps(facts: Facts, ip: Interpreter) -> None:
     )
     steps = find_steps(made, facts.forwards, facts.parents, facts.tree)
     facts.steps = [replace(step, bends=bends.of_step(ip, step)) for step in steps]
-    _report_whole_steps(facts, ip)
     per_step = {call for step in facts.steps if step.loop is not None for call in step.scheduler_steps}
     schedulers = sorted(filter(facts.holds, made.schedulers), key=position)
     facts.schedulers = [_scheduler(call, ip, per_step, facts) for call in schedulers]
-
-
-def _report_whole_steps(facts: Facts, ip: Interpreter) -> None:
-    """A step none of whose inputs is sharded is the same on every process: exact, but no faster."""
-    for step in facts.steps:
-        if not (step.forwards or step.backwards):
-            continue  # a wrapper around an optimizer's step
-        inputs = [a for f in step.forwards for a in [*f.call.args, *[k.value for k in f.call.keywords]]]
-        inputs = [node.value if isinstance(node, ast.Starred) else node for node in inputs]
-        values = [ip.sites.values.get(node, EMPTY) for node in inputs]
-        reduced = any(bends.terms_of(ip.sites.values.get(loss, EMPTY)) for loss in step.losses)
-        if any(expressions.deep_sources(v) or models.held_sources(ip, v) for v in values) or (reduced and not inputs):
-            continue
-        if not any(f.code == "DST118" for f in facts.findings):
-            message = "No input of this step can be sharded: every process computes the whole of it."
-            place = step.forwards[0].call if step.forwards else (*step.backwards, *step.optimizer_steps)[0]
-            facts.findings.append(finding("DST118", place, message))
 
 
 def _together(facts: Facts, splits: list[Split]) -> list[Split]:

@@ -10,6 +10,7 @@ import ast
 from dataclasses import dataclass, field
 from typing import Any
 
+from ..findings import Finding
 from ..program import Module, Program
 from . import calls, expressions, modules, narrowing, owners, stores
 from .heap import Classes, Heap
@@ -117,6 +118,7 @@ class Interpreter:
         self.owned_now: set[int] = set()
         self.ran_now: set[int] = set()
         self.whole: dict[ast.expr, None] = {}
+        self.refutation: Finding | None = None  # why hand-made batches can't be split along their first dimension
 
     def text(self, node: ast.AST) -> str:
         """Source text of a node."""

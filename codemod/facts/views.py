@@ -33,6 +33,8 @@ def view(ip: Interpreter, operands: list[Operand], keywords: dict[str, Operand],
             return moved(value, index if together else None, len(sizes))
         if size.shape_dim is not None:
             return moved(value, value.batch.dim)
+    if frame.forward and sizes and all(isinstance(size.const, int) and size.const > 0 for _, size in sizes):
+        ip.sites.report("DST110", node, _FIXED, _FOLLOW)  # no -1 that follows the rows
     if value.batch.dim != 0 and any(_is_batch_size(ip, value, size) for size in sizes):
         if frame.forward:
             ip.sites.report("DST110", node, _FIXED, _FOLLOW)

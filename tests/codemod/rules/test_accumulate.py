@@ -400,14 +400,21 @@ def test_batches_that_are_left_whole_are_no_exact_windows() -> None:
     source = (
         BUILD
         + """
+def fit(x, y):
+    loss = criterion(model(x), y)
+    loss.backward()
+    optimizer.step()
+
 for x, y in loader:
     loss = criterion(model(torch.zeros(4, 4)), torch.zeros(4, dtype=torch.long))
     loss.backward()
     optimizer.step()
+for x, y in loader:
+    fit(x, y)
 """
     )
     _, findings = outcome("accumulate", script(source), Options(accumulate=4))
-    assert [(item.code, item.level) for item in findings] == [("DST214", "warning")]
+    assert ("DST214", "warning") in [(item.code, item.level) for item in findings]
 
 
 def test_a_line_that_was_added_to_a_window() -> None:

@@ -1,3 +1,5 @@
+"""Batches of a loader first, then all samples of other tensors at once, which every process computes as a whole."""
+
 import math
 
 import numpy as np
@@ -25,6 +27,12 @@ class Net(nn.Module):
 X, Y = torch.randn(29, 6), torch.randint(0, 3, (29,))
 model = Net()
 opt = optim.SGD(model.parameters(), lr=0.1)
+for x, y in DataLoader(data, batch_size=8):
+    opt.zero_grad()
+    loss = F.cross_entropy(model(x), y)
+    loss.backward()
+    opt.step()
+    print(f'{loss.item():.6f}')
 for epoch in range(5):
     out = model(X)
     loss = F.cross_entropy(out, Y)
