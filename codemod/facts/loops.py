@@ -125,7 +125,10 @@ def member(ip: Interpreter, value: Value, frame: Frame) -> Value:
 def fill(ip: Interpreter, shape: Value, sources: frozenset[ast.AST], sharded: bool, collated: bool = False) -> Value:
     """Give every leaf of a sample's structure a batch dimension; `collated`: it is that of a batch already."""
     if shape.items is not None:
-        return Value(items=tuple(fill(ip, v, sources, sharded, collated) for v in shape.items), sources=sources)
+        items = tuple(fill(ip, v, sources, sharded, collated) for v in shape.items)
+        if shape.dep is Dep.BOTTOM:
+            return Value(items=items, sources=sources)
+        return replace(fill(ip, replace(shape, items=None), sources, sharded, collated), items=items)  # or a tensor
     if shape.objs:
         return _fill_dict(ip, shape, sources, sharded, collated)
     if shape.dep is Dep.ROWS:
@@ -174,7 +177,8 @@ def leafless(ip: Interpreter, value: Value, collated: bool = False) -> Value:
     if value.rows and collated:
         return Value(rows=True, element=value.element)
     if value.items is not None and not any(ip.heap[cell].attrs for cell in value.objs):
-        return Value(items=tuple(leafless(ip, v, collated) for v in value.items))
+        mixed = value.batch if value.is_sample else GLOBAL if value.dep is not Dep.BOTTOM else Batch()
+        return Value(batch=mixed, items=tuple(leafless(ip, v, collated) for v in value.items))
     dicts = frozenset(cell for cell in value.objs if ip.heap[cell].attrs and ip.heap[cell].cls is None)
     if dicts:
         return Value(objs=dicts)

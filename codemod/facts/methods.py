@@ -16,6 +16,7 @@ from . import (
     hooks,
     loops,
     models,
+    packing,
     runtimecalls,
     sinks,
     tensors,
@@ -56,6 +57,8 @@ def call(ip: Interpreter, node: ast.Call, arguments: Arguments, frame: Frame) ->
         return _of_optimizer(ip, name, roles, receiver, arguments, node, frame)
     if receiver.items is not None and not receiver.objs and name in ("index", "count"):
         return HOST
+    if receiver.is_sample and receiver.items is not None and not packing.is_packed(receiver):
+        receiver = replace(receiver, items=None)  # what may be a tuple or a tensor is a tensor where its methods run
     if receiver.distribution:
         return distributions.method(ip, name, receiver, arguments, node, frame)
     if receiver.is_sample and receiver.opaque and name in ("items", "values", "keys", "get", "pop"):

@@ -28,12 +28,27 @@ def of_text(ip: Interpreter, node: ast.AST, value: Value, frame: Frame) -> str |
     here = frame.env if _home(ip, node) is _home_of(frame) else {}
     inside = [part.id for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load)]
     fit = [name for name in [*inside, *here] if _is_rows_of(here.get(name), sources)]
-    return min(fit, key=lambda name: (not here[name].leaf, name not in inside), default=None)
+    found = min(fit, key=lambda name: (not here[name].leaf, name not in inside), default=None)
+    return found or next((ip.text(part) for part in _parts(node) if _is_rows_of(ip.current.get(part), sources)), None)
+
+
+def _parts(node: ast.AST) -> Iterator[ast.expr]:
+    """Members that an expression reads of what holds them: `batch[1]`, `batch["image"]`, `sample.image`."""
+    for part in ast.walk(node):
+        held = part
+        while isinstance(held, (ast.Attribute, ast.Subscript)):
+            if isinstance(held, ast.Subscript) and not isinstance(held.slice, ast.Constant):
+                break
+            held = held.value
+        if isinstance(part, (ast.Attribute, ast.Subscript)) and isinstance(held, ast.Name):
+            yield part
 
 
 def _is_rows_of(value: Value | None, sources: frozenset[ast.AST]) -> bool:
     """Whether a value is a tensor with the rows of these sources' batches, samples first."""
-    if value is None or not value.is_sample or value.batch.dim != 0 or value.opaque or value.built:
+    if value is None or not value.is_sample or value.items is not None:
+        return False
+    if value.batch.dim != 0 or value.opaque or value.built:
         return False
     plain = not value.batch.ragged and not value.batch.reason
     return plain and bool(value.sources) and value.sources <= sources

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..findings import Finding, finding
@@ -72,12 +72,18 @@ class Sites:
         if old is not value:
             self.values[node] = join(old, value)
 
-    def keep(self, table: dict[Any, Any], key: object, item: object) -> None:
-        """Write a place down; in this pass it counts. A collate function has the whole batch: nothing in it is one."""
+    def keep(self, table: dict[Any, Any], key: object, item: Any) -> None:
+        """Write a place down; in this pass it counts. In a function called for several batches, a named one stays.
+
+        A collate function has the whole batch: nothing in it is one.
+        """
         if self.quiet:
             return
         self.used.add(key)
-        if table.get(key) != item:
+        known = table.get(key)
+        if known is not None and getattr(known, "of", None) is not None and replace(item, of=known.of) == known:
+            return
+        if known != item:
             table[key] = item
             self.changed = True
 
