@@ -60,13 +60,18 @@ def owned_by(ip: Interpreter, arguments: Arguments) -> frozenset[int]:
     """Models whose parameters are among the arguments, or in the groups that these hold."""
     from .attributes import root
 
-    cells = union(v.params for _, v in arguments.all)
-    for _, value in arguments.all:
-        for cell in value.objs:
-            held = ip.heap[cell]
-            if not held.roles:
-                cells |= held.element.params | union(h.params for h in held.attrs.values())
+    cells = union(_parameters_in(ip, v) for _, v in arguments.all)
     return frozenset(root(ip, cell) for cell in cells)
+
+
+def _parameters_in(ip: Interpreter, value: Value, depth: int = 4) -> frozenset[int]:
+    """Models whose parameters a value holds: a group in a list, a list in a group that a loop filled."""
+    found = value.params
+    for cell in value.objs if depth else ():
+        held = ip.heap[cell]
+        if not held.roles:
+            found |= union(_parameters_in(ip, v, depth - 1) for v in (held.element, *held.attrs.values()))
+    return found
 
 
 def target_of(ip: Interpreter, statement: ast.stmt, cells: frozenset[int]) -> str | None:

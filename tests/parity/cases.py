@@ -80,6 +80,14 @@ CASES = (
     Case("wgan_gp", may_refuse=("deepspeed3",), no_window="DST211"),
     Case("rnn_bptt"),
     Case("net_zoo", no_window="DST211"),
+    Case(
+        "stopping",
+        runs=((), ("--max-steps", "20"), ("--target", "0.15", "--patience", "9")),
+        no_window="DST213",  # the norm decides for each batch
+    ),
+    Case("steps_by_hand", no_window="DST204"),
+    Case("own_methods"),
+    Case("word_batches"),
 )
 
 BY_NAME = {case.name: case for case in CASES}
