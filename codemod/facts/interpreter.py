@@ -132,7 +132,9 @@ class Interpreter:
         self, node: ast.AST, frame: Frame, kind: str = "", *, cls: ast.ClassDef | None = None, ref: str | None = None
     ) -> int:
         """The heap cell of an object made here: one for each object whose method runs, and for each call of a maker."""
-        return self.heap.allocate(node, kind, context=(frame.self_cell, frame.call), cls=cls, ref=ref, loops=frame.loops)
+        return self.heap.allocate(
+            node, kind, context=(frame.self_cell, frame.call), cls=cls, ref=ref, loops=frame.loops
+        )
 
     def run(self) -> None:
         """One pass over the program: the script with what it imports, then its functions that nothing called."""

@@ -87,7 +87,7 @@ CASES = (
     ),
     Case("steps_by_hand", no_window="DST204"),
     Case("own_methods"),
-    Case("word_batches"),
+    Case("word_batches", no_window="DST205"),
 )
 
 BY_NAME = {case.name: case for case in CASES}
