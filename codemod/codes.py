@@ -361,7 +361,7 @@ _ENTRIES = (
         "DST305",
         "note",
         "DataParallel removed",
-        "each process has one device; keys of checkpoints have no 'module.' prefix any more",
+        "each process has one device; names begin with 'module.' still where the script always wrapped its model",
         "",
     ),
     Code(

@@ -6,6 +6,7 @@ import io
 import os
 import pickle
 import shutil
+from collections import OrderedDict
 from typing import Any
 
 import torch
@@ -124,13 +125,14 @@ def _here(storage: Any, place: str) -> Any:
     return storage if state.device.type == "cpu" else storage.cuda(state.device.index)
 
 
-def state_dict(obj: Any) -> dict[str, Any]:
+def state_dict(obj: Any, prefix: str = "") -> dict[str, Any]:
     """`obj.state_dict()` with the original's keys, shapes and dtypes, whole, on all ranks; a collective.
 
     Where the backend cuts parameters into parts this is a snapshot; elsewhere its tensors are alive, as the original's.
 
     Args:
         obj: a module or part of one, an optimizer, a scheduler, or anything else that has `state_dict`.
+        prefix: what the keys of a module begin with, as "module." of one that was in `nn.DataParallel`.
 
     Returns:
         The state dict; optimizers' has the original's integer keys.
@@ -143,17 +145,19 @@ def state_dict(obj: Any) -> dict[str, Any]:
     if run.backend.name in CUTTING:
         together("state_dict")
     if isinstance(obj, (nn.Module, Optimizer)):
-        return run.backend.state_dict(obj)
+        whole: dict[str, Any] = prefixed(run.backend.state_dict(obj), prefix)
+        return whole
     found: dict[str, Any] = Wholes(run.backend).of(obj.state_dict())
     return found
 
 
-def load_state_dict(obj: Any, state_dict: dict[str, Any], **options: Any) -> Any:
+def load_state_dict(obj: Any, state_dict: dict[str, Any], prefix: str = "", **options: Any) -> Any:
     """`obj.load_state_dict(state_dict, **options)` from the original's form; a collective.
 
     Args:
         obj: a module or part of one, an optimizer, a scheduler, or anything else that has `load_state_dict`.
         state_dict: what `state_dict` returned here, or the original's own.
+        prefix: what its keys begin with; keys without it are taken as they are.
         options: such as `strict=False` for modules.
 
     Returns:
@@ -167,5 +171,29 @@ def load_state_dict(obj: Any, state_dict: dict[str, Any], **options: Any) -> Any
     if run.backend.name in CUTTING:
         together("load_state_dict")
     if isinstance(obj, (nn.Module, Optimizer)):
-        return run.backend.load_state_dict(obj, state_dict, **options)
+        return run.backend.load_state_dict(obj, unprefixed(state_dict, prefix), **options)
     return obj.load_state_dict(state_dict, **options)
+
+
+def prefixed(found: dict[str, Any], prefix: str) -> Any:
+    """A module's state under the keys that it has inside a wrapper, with the wrapper's entry in the metadata."""
+    if not prefix:
+        return found
+    new: Any = OrderedDict((prefix + key, value) for key, value in found.items())
+    versions = getattr(found, "_metadata", None)
+    if versions is not None:
+        held = {f"{prefix}{key}".rstrip("."): value for key, value in versions.items()}
+        new._metadata = OrderedDict({"": {"version": 1}, **held})
+    return new
+
+
+def unprefixed(found: dict[str, Any], prefix: str) -> Any:
+    """A module's state without what `prefixed` put in front of its keys."""
+    if not prefix or not any(key.startswith(prefix) for key in found):
+        return found
+    new: Any = OrderedDict((key.removeprefix(prefix), value) for key, value in found.items())
+    versions = getattr(found, "_metadata", None)
+    if versions is not None:
+        held = {key.removeprefix(prefix.rstrip(".")).removeprefix("."): value for key, value in versions.items() if key}
+        new._metadata = OrderedDict(held)
+    return new

@@ -34,6 +34,8 @@ def get(ip: Interpreter, base: Value, name: str, node: ast.AST, frame: Frame) ->
         return _of_sample(ip, base, name, node, frame)
     if name == "shape" and base.dep <= Dep.GLOBAL and not (base.objs or base.is_param or base.batch.whole):
         return Value(batch=GLOBAL, shape_dim=-1, measured=True)
+    if base.wrapped and name == "module":
+        return replace(base, wrapped=False)
     found = EMPTY
     for index in base.objs:
         found = join(found, _of_cell(ip, index, name, frame))

@@ -41,8 +41,10 @@ _LIBRARY_MODELS = (
     "torch_geometric.nn.",
     "segmentation_models_pytorch.",
 )
+DATA_PARALLEL = ("torch.nn.DataParallel", "torch.nn.parallel.DataParallel",
+                 "torch.nn.parallel.data_parallel.DataParallel")  # fmt: skip
 _PASS_THROUGH = {
-    "torch.compile", "torch.jit.script", "torch.nn.DataParallel", "torch.nn.parallel.DataParallel", "copy.copy",
+    "torch.compile", "torch.jit.script", *DATA_PARALLEL, "copy.copy",
     "itertools.islice", "itertools.cycle", "tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "rich.progress.track",
     "torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.autograd.Variable", "functools.partial",
     "torch.utils.data.dataloader.default_collate", "torch.utils.data.default_collate",
@@ -163,6 +165,8 @@ def _pass_through(ip: Interpreter, ref: str, arguments: Arguments, node: ast.Cal
         value = next(iter(arguments.keywords.values()))[1]
     if ref.endswith(".Parameter") and value.dep <= Dep.GLOBAL:
         return replace(value, is_param=True, const=EMPTY.const)
+    if ref in DATA_PARALLEL:
+        return replace(value, wrapped=True)
     return deep_copy(ip, value, node, frame) if ref == "copy.deepcopy" else value
 
 
@@ -178,7 +182,7 @@ def deep_copy(ip: Interpreter, value: Value, node: ast.Call, frame: Frame) -> Va
         for name, kept in held.attrs.items():
             ip.heap.store(cell, name, kept)
         cells.append(cell)
-    return Value(objs=frozenset(cells), roles=value.roles)
+    return Value(objs=frozenset(cells), roles=value.roles, wrapped=value.wrapped)
 
 
 def _over_parameters(ip: Interpreter, ref: str, arguments: Arguments, frame: Frame) -> None:

@@ -67,6 +67,7 @@ class Value:
         weak: its rows were picked as a range (`data[i:i + n]`), which may as well be a range of time steps.
         whole: a prepared model computed it from a whole batch.
         measured: a size read from a replicated tensor.
+        wrapped: a model in `nn.DataParallel`, whatever runs.
         part: something that a library's model holds, not the model itself.
         arg: argument expression of the call that passed it into the current function.
         shape_dim: for a shape, the index of the batch dimension (-1: none of a shape).
@@ -101,6 +102,7 @@ class Value:
     weak: bool = False
     whole: bool = False
     measured: bool = False
+    wrapped: bool = False
     part: bool = False
     arg: ast.expr | None = None
     shape_dim: int | None = None
@@ -202,6 +204,7 @@ def join(a: Value, b: Value) -> Value:
         weak=a.weak or b.weak,
         whole=a.whole or b.whole,
         measured=a.measured or b.measured,
+        wrapped=(a.wrapped or not a.objs) and (b.wrapped or not b.objs) and (a.wrapped or b.wrapped),
         part=a.part and b.part,
         arg=a.arg if a.arg is b.arg else None,
         shape_dim=a.shape_dim if a.shape_dim is not None else b.shape_dim,

@@ -15,7 +15,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..edits import Callee, Ref, Span
+from ..edits import Argument, Callee, Ref, Span
 from ..facts.values import Role
 from ..findings import finding
 from . import Outcome, rule
@@ -66,6 +66,8 @@ def state(facts: Facts, call: ast.Call, callee: ast.Attribute) -> Iterator[Outco
     params = {"runtime": facts.runtime_name, "name": callee.attr}
     if callee.attr == "load_state_dict" or not (call.args or call.keywords):
         yield Callee(Span.of(call), "call", params, (Ref.to(callee.value),), kind="checkpoint")
+        if facts.value(callee.value).wrapped:  # DataParallel goes, its keys stay
+            yield Argument(Span.of(call), "prefix", '"module."', kind="checkpoint")
     if callee.attr == "state_dict" and has_role(facts, callee.value, Role.MODEL) and is_kept(facts, call):
         yield finding("DST703", call)
 

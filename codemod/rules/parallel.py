@@ -4,9 +4,13 @@
     +model = model.to(runtime.device())
     -torch.save(model.module.state_dict(), path)
     +torch.save(model.state_dict(), path)
+    -for name, p in model.named_parameters():
+    +for name, p in model.named_parameters(prefix="module"):
 
-The wrapper would split each slice again, over devices that belong to other processes. A note says that the prefix of
-the checkpoint keys is gone (pytorch/pytorch#3805). The functional form inside a forward becomes a plain call.
+The wrapper would split each slice again, over devices that belong to other processes. What it gave to a script stays:
+names and keys of checkpoints that begin with `module.`, where it is sure that there was a wrapper (whether a machine
+has several devices is not; pytorch/pytorch#3805), and inputs on the device. The functional form inside a forward
+becomes a plain call.
 """
 
 from __future__ import annotations
@@ -15,12 +19,12 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..edits import Delete, Ref, Replace, Span
+from ..edits import Argument, Delete, Ref, Replace, Span
 from ..facts.values import Role
 from ..findings import finding
 from . import Outcome, rule
 from ._order import is_alternative
-from ._source import ancestors, argument, calls, has_role
+from ._source import ancestors, argument, calls, function_of, has_role, method_calls
 
 if TYPE_CHECKING:
     from ..facts.model import Facts
@@ -39,6 +43,8 @@ def parallel(facts: Facts, options: Options) -> Iterator[Outcome]:
     if wrapped:
         yield finding("DST305", wrapped[0])
         yield from without_module(facts)
+        yield from with_names(facts)
+        yield from on_device(facts)
     for call in calls(facts, *FUNCTIONAL):
         yield from applied(call)
 
@@ -93,6 +99,35 @@ def asks_first(facts: Facts, node: ast.AST) -> bool:
         ):
             return True
     return False
+
+
+def with_names(facts: Facts) -> Iterator[Outcome]:
+    """`model.named_parameters()` of a wrapped model has names that begin with `module.`."""
+    for call, callee in method_calls(facts, "named_parameters", "named_buffers"):
+        if facts.value(callee.value).wrapped and not call.args and not call.keywords:
+            yield Argument(Span.of(call), "prefix", '"module"', kind="device")
+
+
+def on_device(facts: Facts) -> Iterator[Outcome]:
+    """The wrapper moves its inputs to the device: what the script itself does not move is moved now."""
+    for forward in facts.forwards:
+        if not isinstance(forward.call.func, ast.expr) or not facts.value(forward.call.func).wrapped:
+            continue
+        for item in [*forward.call.args, *[keyword.value for keyword in forward.call.keywords]]:
+            value = facts.value(item)
+            if isinstance(item, ast.Name) and value.leaf and value.is_sample and not is_moved(facts, item):
+                params = {"runtime": facts.runtime_name, "part": Ref.to(item)}
+                yield Replace(Span.of(item), "moved", params, kind="device")
+
+
+def is_moved(facts: Facts, name: ast.Name) -> bool:
+    """Whether a function moves a variable somewhere: `x.cuda()`, `x.to(device)`."""
+    return any(
+        isinstance(node, ast.Attribute)
+        and node.attr in ("cuda", "to")
+        and any(isinstance(part, ast.Name) and part.id == name.id for part in ast.walk(node.value))
+        for node in ast.walk(function_of(facts, name))
+    )
 
 
 def applied(call: ast.Call) -> Iterator[Outcome]:

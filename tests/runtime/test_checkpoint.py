@@ -223,3 +223,33 @@ def test_wrong_state_dicts_are_refused_as_by_torch(backend: str, pool2: Pool) ->
         assert 'Missing key(s) in state_dict: "head.bias"' in missing
         assert "size mismatch for head.bias: copying a param with shape torch.Size([9])" in size
         assert 'Unexpected key(s) in state_dict: "other"' in unexpected
+
+
+def wrapped_states(backend: str) -> dict[str, Any]:
+    from distify import runtime
+
+    original = torch.nn.DataParallel(model(1))
+    expected = original.state_dict()
+    runtime.init(**BACKENDS[backend])
+    m, optimizer, _ = build(1)
+    runtime.prepare(m, optimizer)
+    found = runtime.state_dict(m, prefix="module.")
+    equal = all(torch.equal(found[key], expected[key]) for key in expected)  # now: on ddp it is alive
+    doubled = {key: value * 2 for key, value in expected.items()}
+    runtime.load_state_dict(m, doubled, prefix="module.")
+    plain = runtime.load_state_dict(m, {key.removeprefix("module."): v for key, v in doubled.items()}, prefix="module.")
+    again = runtime.state_dict(m)
+    runtime.shutdown()
+    return {
+        "keys": list(found) == list(expected),
+        "metadata": found._metadata == expected._metadata,
+        "values": equal,
+        "doubled": all(torch.equal(again[key.removeprefix("module.")], value) for key, value in doubled.items()),
+        "missing": [*plain.missing_keys, *plain.unexpected_keys],
+    }
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_keys_of_a_wrapped_model(backend: str, pool2: Pool) -> None:
+    whole = {"keys": True, "metadata": True, "values": True, "doubled": True, "missing": []}
+    assert pool2.run(wrapped_states, backend) == [whole, whole]

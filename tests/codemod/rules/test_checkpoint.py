@@ -127,3 +127,28 @@ def test_a_state_that_is_used_at_once(use: str) -> None:
 def test_a_whole_model_under_a_sharded_backend(backend: str, findings: list[str]) -> None:
     before, after = REWRITES["whole"]
     check_rewritten("checkpoint", train(before), train(after), findings, again=[], backend=backend)
+
+
+WRAPPED = """
+model = nn.DataParallel(Net())
+optimizer = optim.SGD(model.parameters(), lr=0.1)
+for x, y in DataLoader(data, batch_size=4):
+    F.cross_entropy(model(x), y).backward()
+    optimizer.step()
+{last}
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("torch.save(model.state_dict(), 'f')", "runtime.save(runtime.state_dict(model, prefix=\"module.\"), 'f')"),
+        ("torch.save(model.module.state_dict(), 'f')", "runtime.save(runtime.state_dict(model.module), 'f')"),
+        (
+            "model.load_state_dict(torch.load('f'))",
+            "runtime.load_state_dict(model, runtime.load('f'), prefix=\"module.\")",
+        ),
+    ],
+)
+def test_keys_of_data_parallel_stay(before: str, after: str) -> None:
+    check_rewritten("checkpoint", WRAPPED.format(last=before), WRAPPED.format(last=after))

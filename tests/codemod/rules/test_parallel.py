@@ -9,7 +9,7 @@ from tests.codemod.rules.checks import check_noop, check_rewritten
 TRAIN = """
 optimizer = optim.SGD(model.parameters(), lr=0.1)
 for x, y in DataLoader(data, batch_size=4):
-    loss = F.cross_entropy(model(x), y)
+    loss = F.cross_entropy(model(x.cuda()), y.cuda())
     loss.backward()
     optimizer.step()
 """
@@ -38,6 +38,19 @@ REWRITES = {
     "module of it": (
         "model = nn.DataParallel(Net())\nstate = model.module.state_dict()",
         "model = Net()\nstate = model.state_dict()",
+    ),
+    "names": (
+        "model = nn.DataParallel(Net())\nfor name, p in model.named_parameters():\n    print(name)",
+        'model = Net()\nfor name, p in model.named_parameters(prefix="module"):\n    print(name)',
+    ),
+    "names of the module": (
+        "model = nn.DataParallel(Net())\nprint(dict(model.module.named_parameters()))",
+        "model = Net()\nprint(dict(model.named_parameters()))",
+    ),
+    "names under a condition": (
+        "model = Net()\nif torch.cuda.device_count() > 1:\n    model = nn.DataParallel(model)\n"
+        "print(dict(model.named_parameters()))",
+        "model = Net()\nprint(dict(model.named_parameters()))",
     ),
     "asked for": (
         'model = nn.DataParallel(Net())\nraw = model.module if hasattr(model, "module") else model',
@@ -70,6 +83,25 @@ print(model.module)
 def test_rewritten(case: str) -> None:
     before, after = REWRITES[case]
     check_rewritten("parallel", before + TRAIN, after + TRAIN, ["DST305"], again=[])
+
+
+INPUTS = """
+optimizer = optim.SGD(model.parameters(), lr=0.1)
+for x, y in DataLoader(data, batch_size=4):
+    {move}loss = F.cross_entropy(model({x}), y)
+    loss.backward()
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("move", "expected"),
+    [("", "x.to(runtime.device())"), ("x, y = x.cuda(), y.cuda()\n    ", "x"), ("x = x.to('cpu')\n    ", "x")],
+)
+def test_inputs_are_moved_as_the_wrapper_did(move: str, expected: str) -> None:
+    before = "model = nn.DataParallel(Net())" + INPUTS.format(move=move, x="x")
+    after = "model = Net()" + INPUTS.format(move=move, x=expected)
+    check_rewritten("parallel", before, after, ["DST305"], again=[])
 
 
 @pytest.mark.parametrize("case", NOOPS)
