@@ -67,7 +67,7 @@ class DeepSpeed(PartedGradients):
         Raises:
             DistifyError: an optimizer can't work on parts, or modules and optimizers don't pair up.
         """
-        modules = roots(modules)
+        modules = roots([getattr(module, "_orig_mod", module) for module in modules])  # hooks go into what is compiled
         check(modules, optimizers, self.of)
         for owned, optimizer in engines_of(modules, optimizers):
             made = (Zero3 if self.stage == 3 else Zero12)(self.deepspeed, owned, optimizer, self.stage, self.watch)

@@ -78,10 +78,14 @@ class FSDP(PartedGradients):
             if reason is not None:
                 raise DistifyError(f"runtime.prepare() with backend 'fsdp': {reason}")
         names, moved = Names(modules), dict[Tensor, Tensor]()
-        for module in roots(modules):
-            for part in self._callable(module):
-                if any(p.requires_grad for p in part.parameters()):
-                    moved.update(self._shard(part))
+        parts = [part for module in roots(modules) for part in self._callable(module)]
+        owners = Counter(p for part in parts for p in part.parameters())
+        shared = {p for p, count in owners.items() if count > 1}  # cut by none of those that own them
+        for part in parts:
+            if any(p.requires_grad and p not in shared for p in part.parameters()):
+                moved.update(self._shard(part, shared))
+            else:
+                self.replicas.add((p for p in part.parameters() if p in shared), sparse_parameters(part))
         for optimizer in optimizers:
             self._point(optimizer, moved)
         plain_news()
@@ -101,12 +105,12 @@ class FSDP(PartedGradients):
         self.replicas.add(p for p in module.parameters(recurse=False))
         return found
 
-    def _shard(self, root: nn.Module) -> dict[Tensor, Tensor]:
-        """Cut one module; returns the new parameters by the old ones."""
+    def _shard(self, root: nn.Module, shared: set[nn.Parameter]) -> dict[Tensor, Tensor]:
+        """Cut one module, but for what it shares with others; returns the new parameters by the old ones."""
         before = dict(root.named_parameters())
         check(before)
         assert state.precision is not None
-        units, kept = cut(root, self.mesh, state.precision.dtype)
+        units, kept = cut(root, self.mesh, state.precision.dtype, shared)
         tree = Tree(units[-1], units)
         open_entries(tree)
         copies_whole(root, self)

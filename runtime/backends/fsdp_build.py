@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import torch
@@ -34,20 +34,23 @@ def check(parameters: Mapping[str, Tensor]) -> None:
                 p.data = p.data.contiguous()
 
 
-def cut(root: nn.Module, mesh: DeviceMesh, reduced: torch.dtype | None) -> tuple[list[FSDPModule], list[nn.Parameter]]:
+def cut(
+    root: nn.Module, mesh: DeviceMesh, reduced: torch.dtype | None, shared: Collection[nn.Parameter] = ()
+) -> tuple[list[FSDPModule], list[nn.Parameter]]:
     """Cut a model in place.
 
     Args:
         root: a model whose parameters have been checked.
         mesh: all ranks, in one dimension.
         reduced: autocast type of the run, `None` for fp32.
+        shared: parameters that belong to other models too, and stay whole.
 
     Returns:
         The modules of its groups, the root last, and the parameters that stay whole.
     """
     recurrent.keep_in_place(root)
     ignorable = "ignored_params" in inspect.signature(fully_shard).parameters
-    plan = fsdp_plan.plan(root, reduced is not None, ignorable, fsdp_plan.BLOCK)
+    plan = fsdp_plan.plan(root, reduced is not None, ignorable, fsdp_plan.BLOCK, shared)
     units: list[FSDPModule] = []
     for group in plan.groups:
         options: dict[str, Any] = {"ignored_params": set(plan.whole)} if plan.whole else {}

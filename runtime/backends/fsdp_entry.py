@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.distributed.fsdp import FSDPModule
+from torch.distributed.tensor import DTensor
 
 from ..collectives import void
 from ..state import DistifyError, state
@@ -147,7 +148,7 @@ def _descend(module: Any, gate: Gate, gates: dict[int, Gate], seen: set[int]) ->
         return
     seen.add(id(module))
     gate = gates.get(id(module), gate)
-    if any(True for _ in module.parameters()):
+    if any(isinstance(p, DTensor) for p in module.parameters()):  # of what is whole there is nothing to gather
         for name in entries(module):
             _install(module, name, gate)
         for child in module.children():

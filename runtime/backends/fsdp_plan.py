@@ -11,7 +11,7 @@ they are; small ones are kept whole on each rank, and a group in which they weig
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 import torch
@@ -54,7 +54,13 @@ class Plan:
     keep: bool = True
 
 
-def plan(root: nn.Module, reduced: bool, can_keep_whole: bool = True, block: int = BLOCK) -> Plan:
+def plan(
+    root: nn.Module,
+    reduced: bool,
+    can_keep_whole: bool = True,
+    block: int = BLOCK,
+    shared: Collection[nn.Parameter] = (),
+) -> Plan:
     """Decide how to cut a model.
 
     Args:
@@ -62,6 +68,7 @@ def plan(root: nn.Module, reduced: bool, can_keep_whole: bool = True, block: int
         reduced: whether the run computes in bf16 or fp16 under autocast.
         can_keep_whole: whether torch's `fully_shard` can leave parameters out.
         block: elements from which a repeated block is a group.
+        shared: parameters that other models own too.
     """
     blocks = [m for m in _blocks(root) if _numel(m.parameters()) >= block]
     made = Plan([Group(m) for m in [*blocks, root]])
@@ -70,7 +77,9 @@ def plan(root: nn.Module, reduced: bool, can_keep_whole: bool = True, block: int
         for group in made.groups:
             group.cast = reduced
         return made
-    kept = {p for p in root.parameters() if not _can_shard(p)} | _odd(root) | set(sparse_parameters(root))
+    kept = (
+        {p for p in root.parameters() if not _can_shard(p) or p in shared} | _odd(root) | set(sparse_parameters(root))
+    )
     if reduced:
         casts = _cast_parameters(root)
         taken: set[Tensor] = set()
