@@ -29,7 +29,7 @@ def watch(module: nn.Module) -> None:
     """Let the forwards of a prepared module note where their part of a graph ends."""
     compiled = getattr(module, "_compiled_call_impl", None) is not None  # hooks inside would break fullgraph=True
     if _sought(state) and not compiled:
-        module.register_forward_hook(_note, with_kwargs=True)
+        nn.Module.register_forward_hook(module, _note, with_kwargs=True)
 
 
 def _note(module: nn.Module, args: Any, kwargs: Any, output: Any) -> None:

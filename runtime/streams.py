@@ -209,8 +209,9 @@ class Streams:
         if compiled is not None:  # hooks inside a compiled call would break fullgraph=True
             module._compiled_call_impl = self.wrap(compiled)
             return
-        module.register_forward_pre_hook(enter_forward, prepend=True)
-        module.register_forward_hook(leave_forward, always_call=True)
+        # those of the class: modules that torch.jit compiled refuse their own, and call them all the same
+        nn.Module.register_forward_pre_hook(module, enter_forward, prepend=True)
+        nn.Module.register_forward_hook(module, leave_forward, always_call=True)
 
     def wrap(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """A function that draws from the private stream."""

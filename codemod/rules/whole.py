@@ -7,7 +7,7 @@
 Weight clipping, averaged weights that are swapped in and out, `vector_to_parameters`, a layer set by hand, and norms of
 gradients that are printed. Where a backend cuts parameters into parts these are whole in the block, and what changed
 goes back to the parts; else a change would be lost at the next step, or a norm be that of a part
-(pytorch/pytorch#72548, deepspeedai/DeepSpeed#1040). Under an explicit `--backend ddp` there is nothing to open.
+(pytorch/pytorch#72548). Under an explicit `--backend ddp` there is nothing to open.
 """
 
 from __future__ import annotations
