@@ -20,7 +20,17 @@ from .state import DistifyError, State, require
 CHUNK = 64 << 20  # bytes of one broadcast
 
 
-def prepare(*objects: nn.Module | Optimizer) -> None:
+class Loose(nn.Module):
+    """Holds a parameter of no module: a tensor of the script's own, a leaf that requires a gradient."""
+
+    in_use = True  # nothing tells when: no forward is called
+
+    def __init__(self, tensor: Tensor) -> None:
+        super().__init__()
+        self._parameters["tensor"] = tensor  # type: ignore[assignment]  # it need not be an nn.Parameter
+
+
+def prepare(*objects: nn.Module | Optimizer | Tensor) -> None:
     """Hand modules and their optimizers to the run, once they are built, before the first forward.
 
     All objects keep their identity, class and state-dict keys; nothing has to be rebound. Parameters and buffers
@@ -29,12 +39,13 @@ def prepare(*objects: nn.Module | Optimizer) -> None:
 
     Args:
         objects: modules and optimizers in any order; an optimizer stands with, or after, the modules that it updates.
-            Modules that were prepared before may stand with a further optimizer.
+            Modules that were prepared before may stand with a further optimizer. Parameters of no module (leaves that
+            require a gradient) stand for themselves, and stay whole.
 
     Raises:
         NotInitialized: `init` has not run.
-        DistifyError: an object is prepared twice, is neither a module nor an optimizer, or an optimizer holds
-            parameters of no prepared module.
+        DistifyError: an object is prepared twice, is neither a module nor an optimizer nor a parameter, or an
+            optimizer holds parameters of no prepared module.
     """
     run = require("prepare")
     assert run.backend is not None
@@ -43,8 +54,9 @@ def prepare(*objects: nn.Module | Optimizer) -> None:
     optimizers = [o for o in objects if isinstance(o, Optimizer)]
     if optimizers:  # a further optimizer of a prepared module: name both, as at first
         objects = tuple(o for o in objects if not any(o is module for module in known))
+    _check_objects([o for o in objects if not _is_leaf(o)], [*known, *run.optimizers])
     modules = [o for o in objects if isinstance(o, nn.Module)]
-    _check_objects(objects, [*known, *run.optimizers])
+    modules += _loose([o for o in objects if isinstance(o, Tensor)], [*known, *modules])
     _check_parameters(modules)
     trained = [m for m in modules if any(p.requires_grad for p in m.parameters())]
     _check_devices(trained, run.backend.name, run.device)
@@ -62,6 +74,16 @@ def prepare(*objects: nn.Module | Optimizer) -> None:
         leaves.watch(module)
     for optimizer in optimizers:
         register_guard(optimizer)
+
+
+def _is_leaf(item: Any) -> bool:
+    return isinstance(item, Tensor) and item.is_leaf and item.requires_grad
+
+
+def _loose(tensors: Sequence[Tensor], modules: Sequence[nn.Module]) -> list[nn.Module]:
+    """A module for each tensor that no module has."""
+    owned = {id(p) for module in modules for p in module.parameters()}
+    return [Loose(tensor) for key, tensor in {id(t): t for t in tensors}.items() if key not in owned]
 
 
 def _check_devices(modules: Sequence[nn.Module], backend: str, device: torch.device | None) -> None:

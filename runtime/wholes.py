@@ -107,6 +107,8 @@ class Wholes:
         whole: Tensor = self.backend.whole(value)
         if isinstance(value, nn.Parameter):
             whole = self.memo[id(value)] = nn.Parameter(whole, value.requires_grad)
+        elif value.is_leaf:
+            whole.requires_grad_(value.requires_grad)
         return whole
 
     def _object(self, value: Any) -> Any:

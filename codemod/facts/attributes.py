@@ -132,7 +132,7 @@ def _of_cell(ip: Interpreter, index: int, name: str, frame: Frame) -> Value:
             return join(Value(defs=frozenset({ref})), cell.attrs.get(name, EMPTY))
     found = cell.attrs.get(name, EMPTY)
     if found.is_param and Role.MODEL in cell.roles:
-        found = replace(found, params=found.params | {root(ip, index)})
+        found = replace(found, params=found.params | {root(ip, index)}, loose=False)
     if cell.cls is not None:
         found = join(found, _of_class(ip, cell.cls, name))
     library = Role.MODEL in cell.roles and (cell.cls is None or not frame.forward)

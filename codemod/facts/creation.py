@@ -47,6 +47,15 @@ def create(
     ip: Interpreter, name: str, operands: list[Operand], keywords: dict[str, Operand], node: ast.Call, frame: Frame
 ) -> Value:
     """Value of a creating call."""
+    value = _create(ip, name, operands, keywords, node, frame)
+    trained = "requires_grad" in keywords and keywords["requires_grad"][1].const is True
+    loose = trained and value.dep is Dep.GLOBAL and not frame.forward and not frame.loops
+    return replace(value, is_param=True, loose=True) if loose else value
+
+
+def _create(
+    ip: Interpreter, name: str, operands: list[Operand], keywords: dict[str, Operand], node: ast.Call, frame: Frame
+) -> Value:
     everything = [*operands, *keywords.values()]
     values = [v for _, v in everything]
     if name == "randperm":

@@ -164,7 +164,7 @@ def _pass_through(ip: Interpreter, ref: str, arguments: Arguments, node: ast.Cal
     if not arguments.positional and arguments.keywords:
         value = next(iter(arguments.keywords.values()))[1]
     if ref.endswith(".Parameter") and value.dep <= Dep.GLOBAL:
-        return replace(value, is_param=True, const=EMPTY.const)
+        return replace(value, is_param=True, loose=not frame.forward, const=EMPTY.const)
     if ref in DATA_PARALLEL:
         return replace(value, wrapped=True)
     return deep_copy(ip, value, node, frame) if ref == "copy.deepcopy" else value

@@ -17,11 +17,12 @@ class MadeOptimizer:
     cells: frozenset[int]
     qualified: str
     made: frozenset[int]
+    loose: frozenset[str] = frozenset()
 
     @property
     def models(self) -> tuple[str, ...]:
-        """Source texts of the models whose parameters it owns."""
-        return tuple(sorted({text for _, text in self.names}))
+        """Source texts of the models, and of parameters of no model, that it owns."""
+        return tuple(sorted({text for _, text in self.names} | self.loose))
 
 
 @dataclass

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import sinks
+from .local import deep_sources
 from .model import Full, Split
 from .values import EMPTY, GLOBAL, NOTHING, REDUCED, ROWS, SAMPLE, Batch, Dep, Value, tensor, union, whole
 
@@ -31,6 +32,8 @@ def combine(ip: Interpreter, op: ast.operator, left: Operand, right: Operand, no
     from . import products
 
     (_, a), (right_node, b) = left, right
+    if not frame.forward:
+        meet_parameters(ip, [a, b])
     if isinstance(op, ast.MatMult):
         return products.matmul(ip, node, left, right, frame)
     if isinstance(op, ast.Mod) and isinstance(a.const, str):
@@ -235,6 +238,13 @@ def full(ip: Interpreter, node: ast.expr, value: Value) -> None:
     cells = value.params & ip.sites.owned - union(ip.made.by_hand.values())
     if not sinks.is_runtime_argument(ip, where) and cells:
         ip.sites.keep(ip.sites.fulls, where, Full(where))
+
+
+def meet_parameters(ip: Interpreter, values: list[Value]) -> None:
+    """Batches that meet a trained parameter reach what is trained, as those that a model is given do."""
+    if any(v.is_param and (v.loose or v.params & ip.sites.owned) for v in values):
+        for value in values:
+            ip.sites.feed(deep_sources(value))
 
 
 def unary(ip: Interpreter, node: ast.UnaryOp, frame: Frame) -> Value:

@@ -47,7 +47,32 @@ def own_parameters(
         made |= known.made
     names = {(cell, text) for cell, text in named.items() if text is not None}
     names |= {(cell, text) for cell, text in (known.names if known else ()) if root(ip, cell) == cell}
-    ip.made.optimizers[node] = MadeOptimizer(node, statement, None, frozenset(names), cells, ref, made)
+    loose = loose_in(ip, node) if where is frame else frozenset()
+    ip.made.optimizers[node] = MadeOptimizer(node, statement, None, frozenset(names), cells, ref, made, loose)
+
+
+def loose_in(ip: Interpreter, node: ast.Call) -> frozenset[str]:
+    """Source texts of the parameters of no module among the arguments of an optimizer, `*params` for a list of them."""
+    found: set[str] = set()
+    todo: list[ast.AST] = [*node.args, *[item.value for item in node.keywords]]
+    while todo:
+        part = todo.pop()
+        value = ip.current.get(part, EMPTY)
+        names = isinstance(part, (ast.Name, ast.Attribute, ast.Subscript))
+        if names and value.is_param and value.loose and value.items is None:
+            found.add(ip.text(part))
+        elif names and holds_loose(ip, value):
+            found.add(f"*{ip.text(part)}")
+        elif not names:
+            todo += list(ast.iter_child_nodes(part))
+    return frozenset(found)
+
+
+def holds_loose(ip: Interpreter, value: Value) -> bool:
+    """Whether a list holds parameters of no module."""
+    inner = [*(value.items or ()), *([value.element] if value.element is not None else [])]
+    inner += [ip.heap[cell].element for cell in value.objs if not ip.heap[cell].is_dict and not ip.heap[cell].roles]
+    return any(v.is_param and v.loose for v in inner)
 
 
 def name_optimizers(ip: Interpreter) -> None:

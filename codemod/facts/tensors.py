@@ -57,6 +57,7 @@ def apply(
     """
     everything = [*operands, *keywords.values()]
     if not frame.forward:
+        operators.meet_parameters(ip, [v for _, v in everything])
         changed = bool(operands) and changes.in_place(ip, name, *operands[0], frame)
         for operand, value in everything[1:] if changed else everything:
             counted = name in ("numel", "nelement") and bool(value.params & ip.owned_now)

@@ -62,6 +62,7 @@ class Value:
         sources: loader calls and split expressions that its rows come from.
         params: heap cells of the models whose parameters it holds.
         is_param: it is a parameter itself.
+        loose: a parameter of no module: `nn.Parameter(…)`, `torch.zeros(…, requires_grad=True)`.
         origin: expression that picked the rows of a hand-made batch (a GLOBAL whose dim 0 is a batch).
         also: expressions that picked hand-made batches which a SAMPLE may be instead.
         weak: its rows were picked as a range (`data[i:i + n]`), which may as well be a range of time steps.
@@ -97,6 +98,7 @@ class Value:
     sources: frozenset[ast.AST] = frozenset()
     params: frozenset[int] = frozenset()
     is_param: bool = False
+    loose: bool = False
     origin: ast.expr | None = None
     also: frozenset[ast.expr] = frozenset()
     weak: bool = False
@@ -199,6 +201,7 @@ def join(a: Value, b: Value) -> Value:
         sources=a.sources | b.sources,
         params=a.params | b.params,
         is_param=a.is_param or b.is_param,
+        loose=a.loose or b.loose,
         origin=_origin(a, b),
         also=a.also | b.also | _picked_instead(a, b),
         weak=a.weak or b.weak,

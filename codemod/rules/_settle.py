@@ -75,13 +75,18 @@ class Training:
         return self._known[id(function)]
 
 
-def last_settling(facts: Facts, training: Training, block: list[ast.stmt], index: int, models: list[str]) -> int:
-    """The index of the last statement from `index` on that settles a model, before anything runs it."""
+def last_settling(
+    facts: Facts, training: Training, block: list[ast.stmt], index: int, models: list[str], optimizers: list[str]
+) -> int:
+    """The index of the last statement from `index` on that settles a model, before anything runs it.
+
+    What an optimizer is given later settles it too: `optimizer.add_param_group(…)`.
+    """
     last = index
     for statement in block[index + 1 :]:
         if training.runs(statement) or isinstance(statement, ast.Return) or hands_over(facts, statement, models):
             break
-        if settles(facts, statement, models):
+        if settles(facts, statement, models) or grows(facts, statement, optimizers):
             last = index_in(block, statement)
     return last
 
@@ -89,6 +94,14 @@ def last_settling(facts: Facts, training: Training, block: list[ast.stmt], index
 def settles(facts: Facts, statement: ast.stmt, models: list[str]) -> bool:
     """Whether a statement moves a model, replaces it, or writes its parameters."""
     return any(belongs(facts, part, models) for node in executed(statement) for part in changed_by(facts, node))
+
+
+def grows(facts: Facts, statement: ast.stmt, optimizers: list[str]) -> bool:
+    """Whether a statement gives an optimizer more parameters."""
+    return any(
+        isinstance(node, ast.Attribute) and node.attr == "add_param_group" and facts.text(node.value) in optimizers
+        for node in executed(statement)
+    )
 
 
 def changed_by(facts: Facts, node: ast.AST) -> list[ast.expr]:

@@ -126,7 +126,7 @@ def merged(facts: Facts, training: Training, found: list[Place]) -> list[Place]:
         else:
             result.append(place)
     for place in result:
-        place.index = last_settling(facts, training, place.block, place.index, place.models)
+        place.index = last_settling(facts, training, place.block, place.index, place.models, place.optimizers)
     for index, place in enumerate(result):
         earlier = [item for item in result[:index] if item.block is place.block]
         place.models = [model for model in place.models if not known(facts, earlier, place, model)]

@@ -49,7 +49,8 @@ class Zero3(Zero):
 
     def _keep_small(self) -> None:
         """So that methods other than `forward` may use raw ones; DeepSpeed gives them back now and then."""
-        self._keep(self.zero.persistent_parameters)
+        loose = [p for module in self.modules if getattr(module, "in_use", False) for p in module.parameters()]
+        self._keep([*self.zero.persistent_parameters, *loose])
 
     def begin(self) -> None:
         super().begin()

@@ -142,3 +142,30 @@ def test_sharding_wants_the_model_on_the_device_of_the_run() -> None:
     for backend in ("fsdp", "deepspeed"):
         with pytest.raises(DistifyError, match=r"'weight' is on cpu.*model\.to\(runtime\.device\(\)\)"):
             _check_devices([model], backend, torch.device("cuda", 0))
+
+
+def test_parameters_of_no_module(alone: None) -> None:
+    from distify.runtime.state import DistifyError
+
+    r = runtime()
+    model, w, v = Net(), nn.Parameter(torch.zeros(2)), torch.zeros(3, requires_grad=True)
+    optimizer = torch.optim.SGD([*model.parameters(), w, v], lr=0.1)
+    with pytest.raises(DistifyError, match="belong to no prepared module"):
+        r.prepare(model, w, optimizer)
+
+
+def test_parameters_of_a_module_are_prepared_with_it(alone: None) -> None:
+    from distify.runtime.state import DistifyError, state
+
+    r = runtime()
+    model, w, v = Net(), nn.Parameter(torch.zeros(2)), torch.zeros(3, requires_grad=True)
+    params = [*model.parameters(), w, v]
+    optimizer = torch.optim.SGD(params, lr=0.1)
+    r.prepare(*params, model, v, optimizer)
+    assert [sum(1 for _ in m.parameters()) for m in state.modules] == [len(list(model.parameters())), 1, 1]
+    assert state.modules[1]._parameters["tensor"] is w
+    assert state.modules[2]._parameters["tensor"] is v
+    with pytest.raises(DistifyError, match="not a Tensor"):
+        r.prepare(torch.zeros(2))
+    with pytest.raises(DistifyError, match="not a Tensor"):
+        r.prepare(v * 2)

@@ -120,3 +120,40 @@ def test_averaged_model_is_a_copy_that_no_optimizer_owns() -> None:
 def test_averaged_model_runs(text: str) -> None:
     before = "average = torch.optim.swa_utils.AveragedModel(model)"
     assert inside(f"print({text}.mean())", before=before) == [f"mean({text}.mean())"]
+
+
+LOOSE = {
+    "parameter": ("w = nn.Parameter(torch.zeros(4, 3))", "[w]", ("w",)),
+    "tensor": ("w = torch.zeros(4, 3, requires_grad=True)", "[w]", ("w",)),
+    "drawn": ("w = torch.randn(4, 3, requires_grad=True)", "[w]", ("w",)),
+    "group": ("w = nn.Parameter(torch.zeros(4, 3))", "[{'params': [w], 'lr': 0.1}]", ("w",)),
+    "beside a model": (
+        "model = Net()\nw = nn.Parameter(torch.zeros(4, 3))",
+        "list(model.parameters()) + [w]",
+        ("model", "w"),
+    ),
+    "list": ("w = nn.Parameter(torch.zeros(4, 3))\nparams = [w]", "params", ("*params",)),
+    "list beside a model": (
+        "model = Net()\nw = nn.Parameter(torch.zeros(4, 3))\nparams = list(model.parameters()) + [w]",
+        "params",
+        ("*params", "model"),
+    ),
+    "of a module": (
+        "class Scale(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.w = nn.Parameter(torch.zeros(4, 3))\n\n    def forward(self, x):\n        return x @ self.w\n\n\n"
+        "model = Scale()\nw = model.w",
+        "[model.w]",
+        ("model",),
+    ),
+}
+
+
+@pytest.mark.parametrize(("make", "given", "models"), LOOSE.values(), ids=LOOSE)
+def test_parameters_of_no_module(make: str, given: str, models: tuple[str, ...]) -> None:
+    source = training(make, optimizer=f"optim.SGD({given}, lr=0.1)").replace("model(x)", "x @ w")
+    facts = facts_of(source)
+    assert [o.models for o in facts.optimizers] == [models]
+    assert [item.feeds_model for item in facts.loaders] == [True]
+    assert [(r.kind, facts.text(r.node)) for r in facts.reductions] == [("mean", "F.cross_entropy(x @ w, y)")]
+    assert [facts.text(item.node) for item in facts.fulls] == (["w"] if models == ("model",) else [])
+    assert codes(facts) == []
