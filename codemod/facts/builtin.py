@@ -148,6 +148,8 @@ def _number(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame)
     if not arguments.positional:
         return HOST
     operand, value = arguments.positional[0]
+    if value.is_param:
+        value = sinks.as_global(ip, operand, value, frame)
     if value.is_sample and not frame.forward:
         return sinks.gather(ip, operand, value, frame)
     if _is_fraction(value, frame):
@@ -232,9 +234,15 @@ def _dict(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -
     for name, (_, value) in arguments.keywords.items():
         ip.heap.store(cell, name, value)
         ip.heap.add(cell, value)
-    if arguments.positional:
-        ip.heap.add(cell, arguments.positional[0][1])
+    for _, value in arguments.positional:
+        pair = value.element.items if value.element is not None else None
+        ip.heap.add(cell, pair[1] if pair is not None and len(pair) == 2 else value)
     return Value(objs=frozenset({cell}), params=union(v.params for _, v in arguments.all))
+
+
+def _globals(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
+    """`globals()[name]`: what the file may give under a name."""
+    return Value(element=modules.any_of(ip, ip.names.module(node)))
 
 
 def _plain(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
@@ -263,6 +271,7 @@ _HANDLERS: dict[str, Handler] = {
     "pow": _elementwise,
     "range": _range,
     "getattr": _getattr,
+    "globals": _globals,
     "setattr": _setattr,
     "map": _map,
     "filter": _filter,

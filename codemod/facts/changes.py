@@ -36,7 +36,7 @@ def note(ip: Interpreter, node: ast.expr, value: Value, frame: Frame, grads: boo
         grads: the gradients are meant.
     """
     cells = frozenset(root(ip, cell) for cell in value.params)
-    if frame.forward or not cells & ip.sites.owned & ip.owned_now or not _has_begun(ip, cells, frame):
+    if _in_forward(ip, frame) or not cells & ip.sites.owned & ip.owned_now or not _has_begun(ip, cells, frame):
         return
     found = _by_iterator(ip, node, value, frame) or _by_module(ip, node, frame) or _by_name(ip, node, cells, frame)
     statement, texts = found or (_statement(ip, node), frozenset())
@@ -51,12 +51,30 @@ def _keep(ip: Interpreter, statement: ast.stmt, texts: frozenset[str], cells: fr
     ip.sites.keep(ip.sites.opened, statement, Opened(statement, texts, cells, grads))
 
 
+def _in_forward(ip: Interpreter, frame: Frame) -> bool:
+    """Whether a forward runs; other methods of a model that run no module are code like any other."""
+    current: Frame | None = frame
+    while current is not None and current.forward:
+        name = getattr(current.node, "name", "")
+        if name in ("forward", "__call__") or current.node in ip.made.running_defs:
+            return True
+        current = current.caller
+    return False
+
+
+def is_read(ip: Interpreter, value: Value, frame: Frame) -> bool:
+    """Whether a parameter is read outside of a forward: once training has begun, in methods that run no module too."""
+    if not frame.forward:
+        return True
+    cells = frozenset(root(ip, cell) for cell in value.params)
+    return bool(cells & ip.owned_now) and _has_begun(ip, cells, frame) and not _in_forward(ip, frame)
+
+
 def of_model(ip: Interpreter, node: ast.expr, value: Value, frame: Frame) -> None:
-    """A model is given to what goes over its parameters beside others, which are whole."""
+    """A model is given to what goes over its parameters, as an average of them does, or sets them anew."""
     cells = frozenset(root(ip, cell) for cell in value.objs)
-    if not frame.forward and cells & ip.sites.owned & ip.owned_now:
-        statement = _statement(ip, node)
-        _keep(ip, statement, frozenset({ip.text(node)}), cells, False)
+    if not frame.forward and cells & ip.sites.owned & ip.owned_now and _has_begun(ip, cells, frame):
+        _keep(ip, _statement(ip, node), frozenset({ip.text(node)}), cells, False)
 
 
 def _has_begun(ip: Interpreter, cells: frozenset[int], frame: Frame) -> bool:

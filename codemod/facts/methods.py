@@ -122,6 +122,8 @@ def _of_module(
         parameter = Value(batch=GLOBAL, params=owners, is_param=True, arg=node)
         element = parameter if name == "parameters" else Value(items=(HOST, parameter))
         return Value(element=element, params=owners)
+    if name in ("apply", "reset_parameters") and isinstance(node.func, ast.Attribute):
+        changes.of_model(ip, node.func.value, receiver, frame)
     if name in _SELF:
         return receiver
     if name in hooks.FORWARD or name in hooks.BACKWARD:

@@ -116,10 +116,9 @@ def elementwise(ip: Interpreter, operands: list[Operand], node: ast.expr, frame:
     """Batch type of an elementwise operation; whole batches that meet slices are split, counts made global."""
     values = [v for _, v in operands]
     taint = union(v.params for v in values)
-    if any(v.is_param for v in values) and not frame.forward:
-        for operand, value in operands:
-            if value.is_param:
-                full(ip, operand, value)
+    for operand, value in operands:
+        if value.is_param and _is_read(ip, value, frame):
+            full(ip, operand, value)
     samples = [v for v in values if v.is_sample]
     if not samples:
         return _without_samples(operands, node)
@@ -245,6 +244,12 @@ def meet_parameters(ip: Interpreter, values: list[Value]) -> None:
     if any(v.is_param and (v.loose or v.params & ip.sites.owned) for v in values):
         for value in values:
             ip.sites.feed(deep_sources(value))
+
+
+def _is_read(ip: Interpreter, value: Value, frame: Frame) -> bool:
+    from . import changes
+
+    return changes.is_read(ip, value, frame)
 
 
 def unary(ip: Interpreter, node: ast.UnaryOp, frame: Frame) -> Value:

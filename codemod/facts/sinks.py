@@ -27,10 +27,13 @@ def is_runtime_argument(ip: Interpreter, node: ast.AST) -> bool:
 
 def as_global(ip: Interpreter, node: ast.expr, value: Value, frame: Frame) -> Value:
     """A value that must be the same on every rank from here on (printed, compared, stored, given to foreign code)."""
-    from . import expressions
+    from . import expressions, operators
 
     if frame.forward or is_runtime_argument(ip, node):
         return value
+    if value.is_param:
+        operators.full(ip, node, value)
+        return replace(value, is_param=False)
     if value.items is not None and isinstance(node, (ast.Tuple, ast.List)) and len(node.elts) == len(value.items):
         return replace(value, items=tuple(as_global(ip, n, v, frame) for n, v in zip(node.elts, value.items)))
     if value.dep is Dep.ROWS:

@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import attributes, loops, operators, sinks
+from . import attributes, changes, loops, modules, operators, sinks
 from .local import is_local
 from .values import EMPTY, EXACT_ROWS, GLOBAL, NOTHING, REDUCED, Batch, Dep, Role, Value, join, tensor, whole
 
@@ -19,7 +19,7 @@ def subscript(ip: Interpreter, node: ast.Subscript, frame: Frame) -> Value:
     from . import expressions
 
     base = expressions.evaluate(ip, node.value, frame)
-    if base.is_param and not base.objs and base.items is None and not frame.forward:
+    if base.is_param and not base.objs and base.items is None and changes.is_read(ip, base, frame):
         operators.full(ip, node.value, base)
         base = replace(base, is_param=False)
     index = _index(ip, node.slice, frame)
@@ -44,6 +44,8 @@ def _index(ip: Interpreter, node: ast.expr, frame: Frame) -> Value:
 def _get(ip: Interpreter, base: Value, index: Value, node: ast.Subscript, frame: Frame) -> Value:
     if base.shape_dim is not None:
         return _of_shape(base, index, node)
+    if base.ref == "sys.modules" and ip.text(node.slice) == "__name__":
+        return modules.value_of(ip, ip.names.module(node))
     if base.ref is not None and base.ref.endswith(".__dict__") and not base.objs:
         name = index.const if isinstance(index.const, str) else "<dynamic>"
         return Value(ref=base.ref.removesuffix("__dict__") + name)

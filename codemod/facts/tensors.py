@@ -56,9 +56,10 @@ def apply(
         keywords: keyword operands by name.
     """
     everything = [*operands, *keywords.values()]
+    changed = bool(operands) and changes.in_place(ip, name, *operands[0], frame)
     if not frame.forward:
         operators.meet_parameters(ip, [v for _, v in everything])
-        changed = bool(operands) and changes.in_place(ip, name, *operands[0], frame)
+    if any(v.is_param and changes.is_read(ip, v, frame) for _, v in everything):
         for operand, value in everything[1:] if changed else everything:
             counted = name in ("numel", "nelement") and bool(value.params & ip.owned_now)
             if value.is_param and (name not in PARAM_METADATA or counted):

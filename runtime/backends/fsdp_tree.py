@@ -26,7 +26,7 @@ class Tree:
         self.units = units
         self.states = [unit._get_fsdp_state() for unit in units]
         root._get_fsdp_state()._lazy_init()  # fixes the root: blocks may run before it
-        self.groups = [group for found in self.states for group in _groups(found)]
+        self.groups = [group for found in self.states for group in groups_of(found)]
         self.shards = [shard for group in self.groups for shard in group.fsdp_params]
         self.held = False
         self._sync = True
@@ -110,7 +110,7 @@ class Tree:
         self.root._get_fsdp_state()._root_post_backward_final_callback()
 
 
-def _groups(found: Any) -> list[Any]:
+def groups_of(found: Any) -> list[Any]:
     """The parameter groups of an FSDP state; one before torch 2.12, a list since."""
     many = getattr(found, "_fsdp_param_groups", None)
     if many is not None:

@@ -12,16 +12,19 @@ from torch.distributed.tensor import DTensor
 
 from ..collectives import exchange
 from ..state import DistifyError
+from .fsdp_tree import groups_of
 from .sharded import local, shard_like, whole
 
 if TYPE_CHECKING:
     from .deepspeed import DeepSpeed
     from .fsdp import FSDP
+    from .fsdp_tree import Tree
 
 
 @contextmanager
 def opened_shards(backend: FSDP, modules: Sequence[nn.Module], grads: bool) -> Iterator[None]:
     """Under fsdp, plain parameters stand in the place of the sharded ones, in the modules and in the optimizers."""
+    gathered = _put_down(backend, modules)
     made: dict[DTensor, nn.Parameter] = {}
     places: list[tuple[dict[str, Any], str, DTensor]] = []
     for inner in dict.fromkeys(inner for module in modules for inner in module.modules()):
@@ -52,6 +55,24 @@ def opened_shards(backend: FSDP, modules: Sequence[nn.Module], grads: bool) -> I
             part.requires_grad_(new.requires_grad)
         if grads:
             part.grad = None if new.grad is None else shard_like(new.grad, part)
+    for tree, units in gathered:
+        for unit in units:
+            unit.unshard()
+        tree.show()
+
+
+def _put_down(backend: FSDP, modules: Sequence[nn.Module]) -> list[tuple[Tree, list[Any]]]:
+    """A method of a model may open it: what was gathered for the method is put down, to be gathered anew."""
+    inside = {inner for module in modules for inner in module.modules()}
+    found: list[tuple[Tree, list[Any]]] = []
+    for tree in backend.trees:
+        root: Any = tree.root
+        if inside.intersection(root.modules()) and not tree.idle():
+            states = zip(tree.units, tree.states, strict=True)
+            units: list[Any] = [unit for unit, held in states if any(g.is_unsharded for g in groups_of(held))]
+            tree.refresh()
+            found.append((tree, units))
+    return found
 
 
 def _swap(backend: FSDP, others: dict[Any, Any]) -> None:
