@@ -38,8 +38,16 @@ def note_assigned(ip: Interpreter, target: ast.Attribute, value: Value, frame: F
     )
     base = ip.current.get(target.value, EMPTY)
     buffer = any((cell, target.attr) in ip.made.buffers for cell in base.objs)
-    if (reads or buffer) and _is_module(ip, base):
+    if (buffer or (reads and not _is_per_row(value))) and _is_module(ip, base):
         ip.sites.report("DST119", target)
+
+
+def _is_per_row(value: Value) -> bool:
+    """Whether what is kept has a row for each sample, as the state of a recurrent layer has: it stays with its rows."""
+    if value.items:
+        return all(_is_per_row(item) for item in value.items)
+    batch = value.batch
+    return value.is_sample and batch.dim is not None and not batch.ragged and not batch.reason and not value.objs
 
 
 def _attribute_of_module(ip: Interpreter, node: ast.expr) -> ast.Attribute | None:
