@@ -211,9 +211,7 @@ def test_one_refusal_for_all_steps() -> None:
 
 
 def test_nothing_about_a_program_that_is_refused_for_its_optimizer() -> None:
-    source = training(
-        "w = torch.randn(4, requires_grad=True)\nopt = optim.SGD([w], lr=0.1)\n", FULL, data="model = Net()\n" + FIXED
-    )
+    source = training("opt = optim.SGD([w for w in weights()], lr=0.1)\n", FULL, data="model = Net()\n" + FIXED)
     assert all(item.level != "error" for item in whole(facts_of(source)))
 
 
