@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import modules, packing, sinks
-from .values import COUNTED, EMPTY, GLOBAL, HOST, Batch, Dep, FunctionRef, Role, Value, join, join_all, tensor
+from .values import COUNTED, EMPTY, GLOBAL, HOST, Batch, Dep, FunctionRef, Role, Value, join, join_all, tensor, union
 
 if TYPE_CHECKING:
     from .interpreter import Frame, Interpreter
@@ -57,6 +58,8 @@ def get(ip: Interpreter, base: Value, name: str, node: ast.AST, frame: Frame) ->
     if base.has(Role.MODEL):
         # A parameter or submodule that the program does not define (`model.fc.weight` of a library's model).
         return _model_part(base, name)
+    if name == "param_groups" and base.has(Role.OPTIMIZER):
+        return _groups(ip, base)
     if base.has(Role.LOADER) or base.has(Role.OPTIMIZER):
         return HOST
     if base.batch.whole and name in ("T", "mT", "H", "mH"):
@@ -67,6 +70,23 @@ def get(ip: Interpreter, base: Value, name: str, node: ast.AST, frame: Frame) ->
         return HOST
     batch = base.batch if base.batch.dep is not Dep.BOTTOM else GLOBAL
     return Value(batch=batch, params=base.params, origin=base.origin if base.batch.whole else None)
+
+
+def _groups(ip: Interpreter, base: Value) -> Value:
+    """`optimizer.param_groups`: dicts, in which the parameters of the models that it trains stand under "params"."""
+    owners = union(root_all(ip, item.cells) for item in ip.made.optimizers.values() if item.made & base.objs)
+    groups = set()
+    for index in base.objs:
+        cell = ip.heap.allocate(ip.heap[index].node, "group", context=ip.heap[index].context)
+        parameter = Value(batch=GLOBAL, params=owners, is_param=True)
+        ip.heap.store(cell, "params", Value(element=parameter, params=owners))
+        groups.add(cell)
+    return Value(element=Value(objs=frozenset(groups)))
+
+
+def root_all(ip: Interpreter, cells: Iterable[int]) -> frozenset[int]:
+    """The outermost models of modules."""
+    return frozenset(root(ip, cell) for cell in cells)
 
 
 def _of_parameter(ip: Interpreter, base: Value, name: str, node: ast.AST, frame: Frame) -> Value:
