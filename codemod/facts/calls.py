@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import attributes, builtin, divisors, expressions, externals, methods, models, naming, owners, sinks
+from . import attributes, builtin, divisors, expressions, externals, making, methods, models, naming, owners, sinks
 from .values import EMPTY, HOST, Dep, FunctionRef, Role, Value, join, join_all
 
 if TYPE_CHECKING:
@@ -306,7 +306,7 @@ def construct(ip: Interpreter, cls: ast.ClassDef, arguments: Arguments, node: as
     """An instance of a class of the program."""
     roles = externals.class_roles(ip, cls)
     if roles:
-        externals.note_making(ip, frame)
+        making.note_making(ip, frame)
     cell = ip.allocate(node, frame, cls.name, cls=cls)
     for role in roles:
         ip.heap.mark(cell, role)

@@ -12,7 +12,7 @@ from . import (
     collating,
     creation,
     distributions,
-    losses,
+    making,
     models,
     modules,
     operators,
@@ -167,22 +167,7 @@ def _pass_through(ip: Interpreter, ref: str, arguments: Arguments, node: ast.Cal
         return replace(value, is_param=True, loose=not frame.forward, const=EMPTY.const)
     if ref in DATA_PARALLEL:
         return replace(value, wrapped=True)
-    return deep_copy(ip, value, node, frame) if ref == "copy.deepcopy" else value
-
-
-def deep_copy(ip: Interpreter, value: Value, node: ast.Call, frame: Frame) -> Value:
-    """A deep copy: of a model, another model that no optimizer owns."""
-    if not value.has(Role.MODEL):
-        return replace(value, is_param=False)
-    cells = []
-    for original in value.objs:
-        held = ip.heap[original]
-        cell = ip.allocate(node, frame, f"copy{original}", cls=held.cls, ref=held.ref)
-        ip.heap.mark(cell, Role.MODEL)
-        for name, kept in held.attrs.items():
-            ip.heap.store(cell, name, kept)
-        cells.append(cell)
-    return Value(objs=frozenset(cells), roles=value.roles, wrapped=value.wrapped)
+    return making.deep_copy(ip, value, node, frame) if ref == "copy.deepcopy" else value
 
 
 def _over_parameters(ip: Interpreter, ref: str, arguments: Arguments, frame: Frame) -> None:
@@ -194,16 +179,6 @@ def _over_parameters(ip: Interpreter, ref: str, arguments: Arguments, frame: Fra
                 changes.note(ip, operand, element, frame)
             else:
                 operators.full(ip, operand, element)
-
-
-def _averaged(ip: Interpreter, model: Value, node: ast.Call, frame: Frame) -> Value:
-    """`AveragedModel(model)`: a copy that no optimizer owns, held under `module`."""
-    note_making(ip, frame)
-    value = deep_copy(ip, model, node, frame)
-    for cell in value.objs:
-        ip.heap.store(cell, "module", value)
-        ip.made.averages.add(cell)
-    return value
 
 
 def _checkpoint(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
@@ -226,30 +201,30 @@ def _construct(ip: Interpreter, ref: str, arguments: Arguments, node: ast.Call, 
     last = ref.rsplit(".", 1)[-1]
     if ref.startswith(_SCHEDULERS) and (last[:1].isupper() or last.startswith("get_")):
         ip.made.schedulers[node] = None
-        return _object(ip, ref, node, frame, Role.SCHEDULER)
+        return making.made_by(ip, ref, node, frame, Role.SCHEDULER)
     if ref.startswith("torch.optim.swa_utils."):
-        return _averaged(ip, arguments.get(0, "model"), node, frame) if last == "AveragedModel" else None
+        return making.averaged(ip, arguments.get(0, "model"), node, frame) if last == "AveragedModel" else None
     if ref.startswith("torch.optim.") and (last[:1].isupper() or last == "<dynamic>"):
-        value = _object(ip, ref, node, frame, Role.OPTIMIZER)
+        value = making.made_by(ip, ref, node, frame, Role.OPTIMIZER)
         owners.own_parameters(ip, node, arguments, frame, ref, value.objs)
         return replace(value, params=union(v.params for _, v in arguments.all))
     if ref.startswith("torch.utils.data."):
         return _data(ip, ref, last, arguments, node, frame)
     if ref.startswith("torch.nn.") and last == "from_pretrained":
-        return _object(ip, ref.removesuffix(".from_pretrained"), node, frame, Role.MODEL)
+        return making.made_by(ip, ref.removesuffix(".from_pretrained"), node, frame, Role.MODEL)
     dynamic = ref == "torch.nn.<dynamic>"
     if dynamic or (ref.startswith("torch.nn.") and last[:1].isupper() and not ref.startswith("torch.nn.init.")):
-        return _module(ip, ref, last, arguments, node, frame)
+        return making.layer(ip, ref, last, arguments, node, frame)
     if ref.startswith(_LIBRARY_MODELS) and not _is_loss_or_data(ref):
-        return _object(ip, ref, node, frame, Role.MODEL)
+        return making.made_by(ip, ref, node, frame, Role.MODEL)
     if last == "GradScaler" and ref.startswith("torch."):
-        return _object(ip, ref, node, frame, Role.SCALER)
+        return making.made_by(ip, ref, node, frame, Role.SCALER)
     if last == "SummaryWriter":
-        return _object(ip, ref, node, frame, Role.WRITER)
+        return making.made_by(ip, ref, node, frame, Role.WRITER)
     if ref == "torch.device":
         return Value(batch=GLOBAL, roles=frozenset({Role.DEVICE}))
     if ref.startswith(("torchvision.datasets.", "datasets.load_dataset", "torchaudio.datasets.")):
-        value = _object(ip, ref, node, frame, Role.DATASET)
+        value = making.made_by(ip, ref, node, frame, Role.DATASET)
         for cell in value.objs:
             ip.heap.add(cell, Value(items=(HOST, HOST)) if ref.startswith("torchvision") else EMPTY)
         return value
@@ -261,27 +236,10 @@ def _is_loss_or_data(ref: str) -> bool:
     return ref.startswith("transformers.") and ("Tokenizer" in ref or "Config" in last or last.startswith("set_"))
 
 
-def note_making(ip: Interpreter, frame: Frame) -> None:
-    """The functions on the way here build modules, optimizers or loaders: each call of them builds others."""
-    current: Frame | None = frame
-    while current is not None and current.node is not None:
-        if current.node not in ip.made.making_defs:
-            ip.made.making_defs.add(current.node)
-            ip.sites.changed = True
-        current = current.caller
-
-
-def _object(ip: Interpreter, ref: str, node: ast.Call, frame: Frame, role: Role) -> Value:
-    note_making(ip, frame)
-    cell = ip.allocate(node, frame, "object", ref=ref)
-    ip.heap.mark(cell, role)
-    return Value(objs=frozenset({cell}), roles=frozenset({role}))
-
-
 def _data(ip: Interpreter, ref: str, last: str, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
     """Datasets, samplers and loaders of torch.utils.data."""
     if last == "DataLoader":
-        value = _object(ip, ref, node, frame, Role.LOADER)
+        value = making.made_by(ip, ref, node, frame, Role.LOADER)
         ip.made.loaders[node] = None
         (cell,) = value.objs
         ip.heap.store(cell, "dataset", arguments.get(0, "dataset"))
@@ -294,7 +252,7 @@ def _data(ip: Interpreter, ref: str, last: str, arguments: Arguments, node: ast.
         ip.heap.store(cell, "dataset", dataset)
         return Value(element=Value(objs=frozenset({cell}), roles=frozenset({Role.DATASET})))
     role = Role.SAMPLER if last.endswith("Sampler") else Role.DATASET
-    value = _object(ip, ref, node, frame, role)
+    value = making.made_by(ip, ref, node, frame, role)
     (cell,) = value.objs
     if last == "TensorDataset":
         known = not arguments.unpacked
@@ -311,28 +269,6 @@ def _remember_batch_size(ip: Interpreter, arguments: Arguments, node: ast.Call) 
     if given is not None:
         expression, value = given
         ip.batch_sizes[node] = repr(value.const) if isinstance(value.const, int) else ip.text(expression)
-
-
-def _module(ip: Interpreter, ref: str, last: str, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
-    """A layer, a loss, or a container of modules."""
-    from . import stores
-
-    role = Role.CRITERION if losses.module_loss(ref) else Role.MODEL
-    value = _object(ip, ref, node, frame, role)
-    (cell,) = value.objs
-    for _, held in arguments.all:
-        mapped = [ip.heap[index] for index in held.objs if not held.roles and ip.heap[index].is_dict]
-        for name, member in [item for mapping in mapped for item in mapping.attrs.items()]:
-            ip.heap.store(cell, name, member)
-        for mapping in mapped:
-            stores.adopt(ip, cell, held)
-            ip.heap.add(cell, mapping.element)
-        if held.objs and not held.part and (held.has(Role.MODEL) or held.element is not None or held.items is not None):
-            stores.adopt(ip, cell, held)
-            members = held.items or ((held.element,) if held.element is not None else (held,))
-            for member in members:
-                ip.heap.add(cell, member)
-    return value
 
 
 def _in_forward(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame, ref: str) -> Value:
@@ -362,7 +298,7 @@ def unknown(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame,
     if wrapped.has(Role.LOADER):
         return wrapped
     if node in ip.made.foreign_models:
-        return _object(ip, ref, node, frame, Role.MODEL)
+        return making.made_by(ip, ref, node, frame, Role.MODEL)
     weak = any(v.weak for _, v in arguments.all)
     origin = node if shaped and frame.loops else None
     maker = node if ref else None

@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import divisors, saved, sinks
+from . import divisors, making, saved, sinks
 from .values import EMPTY, GLOBAL, HOST, REDUCED, Dep, Role, Value, tensor
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ _REDUCTIONS = {"mean", "sum", "max", "min"}
 
 def call(ip: Interpreter, name: str, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
     """Value of `runtime.<name>(...)`."""
-    from . import expressions, externals
+    from . import expressions
 
     first = arguments.positional[0][1] if arguments.positional else EMPTY
     if frame.forward and name in _REDUCTIONS | {"gather", "draw", "split", "backward"}:
@@ -44,7 +44,7 @@ def call(ip: Interpreter, name: str, arguments: Arguments, node: ast.Call, frame
     if name == "load":
         return saved.load(ip, node, frame) or Value(batch=GLOBAL)
     if name == "clone":
-        return externals.deep_copy(ip, first, node, frame)
+        return making.deep_copy(ip, first, node, frame)
     if name in ("full", "load_state_dict"):
         return replace(first, is_param=False)
     if name == "device":

@@ -26,7 +26,7 @@ def save(ip: Interpreter, arguments: Arguments, node: ast.Call) -> None:
 
 def load(ip: Interpreter, node: ast.Call, frame: Frame) -> Value | None:
     """What is loaded: a copy of a model, if the program saves nothing but whole models; else `None`."""
-    from .externals import deep_copy
+    from .making import deep_copy
 
     if not ip.made.saved or not all(ip.made.saved.values()):
         return None
