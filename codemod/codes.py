@@ -1,6 +1,6 @@
 """The catalogue of finding codes. Codes are stable: never renumbered, never reused.
 
-Families: 1xx data, 2xx step and optimizer, 3xx model, 4xx precision, 5xx evaluation and metrics, 6xx control flow,
+Families: 1xx data, 2xx step and optimizer, 3xx model, 4xx precision, 6xx control flow,
 7xx checkpoints, 8xx output, 9xx backend and tool.
 """
 
@@ -44,7 +44,6 @@ _ENTRIES = (
         "each process would draw other numbers than the original, or a whole batch of them",
         "draw with a function that takes the size, such as torch.randn(batch_size, …)",
     ),
-    Code("DST106", "note", "IterableDataset", "every process reads all of it and keeps its slice of each batch", ""),
     Code(
         "DST107",
         "error",
@@ -59,7 +58,6 @@ _ENTRIES = (
         "a slice of one sample loses its batch dimension",
         "name the dimension: squeeze(1)",
     ),
-    Code("DST109", "note", "position in the batch", "the batch is gathered first, so the index means the same", ""),
     Code(
         "DST110",
         "error",
@@ -231,13 +229,6 @@ _ENTRIES = (
     ),
     # 2xx: step and optimizer
     Code(
-        "DST201",
-        "error",
-        "divisor of a mean unknown",
-        "the mean of a slice can't be weighted without knowing what it was divided by",
-        "use reduction='sum' and divide, or reduce it yourself: runtime.mean(loss, by=count)",
-    ),
-    Code(
         "DST202",
         "error",
         "parameters of an optimizer not found",
@@ -348,15 +339,6 @@ _ENTRIES = (
         "DataParallel and DistributedDataParallel split batches or gradients a second time",
         "remove the wrapper; distify adds its own",
     ),
-    Code("DST302", "warning", "model changed after its optimizer", "prepared parameters must not be replaced", ""),
-    Code("DST303", "note", "BatchNorm over the whole batch", "statistics are taken over all slices", ""),
-    Code(
-        "DST304",
-        "error",
-        "weights outside a module",
-        "a tensor trained without a module isn't synchronised",
-        "make it an nn.Parameter of an nn.Module",
-    ),
     Code(
         "DST305",
         "note",
@@ -407,16 +389,6 @@ _ENTRIES = (
         "half() trains without master weights",
         "use --precision fp16",
     ),
-    # 5xx: evaluation and metrics
-    Code("DST501", "note", "metric over the whole batch", "summed over the processes", ""),
-    Code("DST502", "note", "predictions gathered", "in the original order, on every process", ""),
-    Code(
-        "DST503",
-        "error",
-        "metric object not supported",
-        "it collects the samples of this process only",
-        "feed it gathered predictions: metric.update(runtime.gather(pred), runtime.gather(target))",
-    ),
     # 6xx: control flow
     Code(
         "DST601",
@@ -426,28 +398,20 @@ _ENTRIES = (
         "decide by steps, or write runtime.any(condition)",
     ),
     Code(
-        "DST602",
-        "error",
-        "decision on a part of the batch",
-        "processes that decide differently wait for each other for ever",
-        "decide on a reduced value: runtime.any(condition)",
-    ),
-    Code(
         "DST603",
         "warning",
         "exception swallowed around a training step",
-        "a process that skips the step leaves the others waiting",
-        "let it propagate",
+        "a process that skips the step, or ends without an error, leaves the others waiting in it",
+        "let it propagate; what all processes meet alike, such as a NaN, is better asked for with an if",
     ),
     Code(
         "DST604",
-        "error",
+        "warning",
         "star import hides names",
         "names can't be resolved",
         "import the names that are used",
     ),
     # 7xx: checkpoints
-    Code("DST701", "note", "checkpoint written once", "by the main process, with the keys of the original", ""),
     Code(
         "DST702",
         "warning",
@@ -474,13 +438,6 @@ _ENTRIES = (
     ),
     # 9xx: backend and tool
     Code("DST900", "warning", "suppression without effect", "nothing on this line has that code", "remove the comment"),
-    Code(
-        "DST901",
-        "error",
-        "internal error",
-        "the conversion was stopped before anything was written",
-        "please report it with the file at hand",
-    ),
     Code(
         "DST902",
         "error",

@@ -20,7 +20,7 @@ LEVELS = {"error": 0, "warning": 1, "note": 2}
 
 
 class InternalError(Exception):
-    """A mistake of distify (DST901), found before anything was written."""
+    """A mistake of distify, found before anything was written."""
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class EditError(Exception):
-    """A mistake of the tool: an edit that can't be made (DST901)."""
+    """A mistake of the tool: an edit that can't be made."""
 
 
 class UnsafeSource(Exception):

@@ -61,12 +61,14 @@ class Gathered:
     """Per-sample values that leave the iteration, or are indexed by global position: `runtime.gather(node, dim)`.
 
     `parts`: the node is a list of tensors, not of one object per row: `runtime.gather(tuple(node))`.
+    `why`: the code of the catalogue that tells why, "" where they only leave the iteration.
     """
 
     node: ast.expr
     dim: int = 0
     of: str | None = None
     parts: bool = False
+    why: str = ""
 
 
 @dataclass(frozen=True)

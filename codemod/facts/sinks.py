@@ -128,10 +128,10 @@ def gather(ip: Interpreter, node: ast.expr, value: Value, frame: Frame, why: str
         if hoisted(ip, node, value, frame):
             return expressions.globalised(value)
         dim = value.batch.dim if value.is_sample and value.batch.dim is not None else 0
-        item = Gathered(node, dim, of_text(ip, node, value, frame), _is_list_of_tensors(ip, node, value))
+        before = ip.sites.gathers.get(node)
+        why = why or ("" if before is None else before.why)
+        item = Gathered(node, dim, of_text(ip, node, value, frame), _is_list_of_tensors(ip, node, value), why)
         ip.sites.keep(ip.sites.gathers, node, item)
-        if why:
-            ip.sites.report(why, node)
     return expressions.globalised(value)
 
 

@@ -14,6 +14,7 @@ they arrive; per-sample values that leave the iteration are gathered.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ..edits import InsertAfter, Span, Wrap
@@ -37,7 +38,7 @@ def reduction(facts: Facts, options: Options) -> Iterator[Outcome]:
     for gathered in facts.gathers:
         given = {"dim": str(gathered.dim or ""), "of": gathered.of}
         template = "gather_parts" if gathered.parts else "wrap"
-        yield wrapped(facts, gathered.node, "gather", "gathered", template, **given)
+        yield replace(wrapped(facts, gathered.node, "gather", "gathered", template, **given), code=gathered.why)
     for full in facts.fulls:
         yield wrapped(facts, full.node, "full", "parameters")
     for arrival in facts.arrivals:

@@ -27,7 +27,7 @@ def plan_for(text):
     edits, findings = [], []
     for node in ast.walk(tree):
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "loss" and id(node) not in wrapped:
-            edits.append(Wrap(Span.of(node), "m({{ node }})", kind="reduction", code="DST201"))
+            edits.append(Wrap(Span.of(node), "m({{ node }})", kind="reduction", code="DST202"))
         if isinstance(node, ast.Name) and node.id.startswith("DST"):
             findings.append(finding(node.id, node, "found"))
     codes, wrong = ignored(text)
@@ -110,7 +110,7 @@ def test_warnings_of_the_compiler_are_not_shown(recwarn):
 
 
 def test_an_error_leaves_the_file_alone_unless_partial():
-    source = "import torch\nDST201\nx = loss(a)\n"
+    source = "import torch\nDST202\nx = loss(a)\n"
     result = run(source)
     assert result.refused
     assert not result.changed
@@ -138,9 +138,9 @@ def test_suppression():
 
 
 def test_a_suppressed_error_leaves_its_place_unconverted():
-    result = run("import torch\nx = loss(DST201)  # distify: ignore[DST201]\ny = loss(a)\n")
+    result = run("import torch\nx = loss(DST202)  # distify: ignore[DST202]\ny = loss(a)\n")
     assert not result.refused
-    assert result.data.endswith(b"x = loss(DST201)  # distify: ignore[DST201]\ny = m(loss(a))\n")
+    assert result.data.endswith(b"x = loss(DST202)  # distify: ignore[DST202]\ny = m(loss(a))\n")
 
 
 def test_a_comment_with_an_unknown_code_is_reported():
