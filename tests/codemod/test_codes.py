@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
 from distify.codemod import rules
-from distify.codemod.codes import CODES
+from distify.codemod.codes import CODES, Code
 from distify.codemod.facts import analyse
 from distify.codemod.findings import Finding
 from distify.codemod.options import Options
@@ -229,3 +230,18 @@ def test_a_source_that_the_parser_does_not_give_back(monkeypatch: pytest.MonkeyP
 
 def test_samples_are_of_the_catalogue() -> None:
     assert {*SAMPLES, "DST902"} == set(CODES)
+
+
+def test_every_refusal_is_documented() -> None:
+    text = (Path(__file__).parents[2] / "docs" / "limits.md").read_text(encoding="utf-8")
+    rows = {line.split("|")[1].strip(): line for line in text.splitlines() if line.startswith("| DST")}
+    assert set(rows) == {entry.code for entry in CODES.values() if entry.level == "error"}
+    for code, row in rows.items():
+        assert CODES[code].remedy in row
+        assert CODES[code].why in row
+
+
+@pytest.mark.parametrize("entry", [entry for entry in CODES.values() if entry.level != "note"], ids=lambda e: e.code)
+def test_what_is_wrong_has_a_reason_and_a_remedy(entry: Code) -> None:
+    assert entry.why
+    assert entry.remedy

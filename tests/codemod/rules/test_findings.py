@@ -178,3 +178,23 @@ def test_not_distributed(text: str) -> None:
 )
 def test_star_imports(line: str, codes: list[str]) -> None:
     check_noop("stars", line, codes)
+
+
+WITH_OTHER_WEIGHTS = TRAINING.replace(
+    "    loss = F.cross_entropy(model(x), y)",
+    "    weights = dict(model.named_parameters())\n    loss = F.cross_entropy(torch.func.functional_call(model, weights, (x,)), y)",
+)
+
+
+@pytest.mark.parametrize(
+    ("options", "codes"),
+    [
+        ({"backend": "fsdp"}, ["DST903"]),
+        ({"backend": "deepspeed", "zero_stage": 3}, ["DST903"]),
+        ({"backend": "deepspeed", "zero_stage": 2}, []),
+        ({"backend": "ddp"}, []),
+    ],
+)
+def test_a_model_called_with_other_weights(options: dict[str, str | int], codes: list[str]) -> None:
+    """Where parameters lie in parts, nothing gathers them for such a call."""
+    check_noop("limits", WITH_OTHER_WEIGHTS, codes, **options)
