@@ -389,6 +389,13 @@ _ENTRIES = (
         "half() trains without master weights",
         "use --precision fp16",
     ),
+    Code(
+        "DST404",
+        "error",
+        "mixed precision of apex",
+        "it changes models and optimizers in ways that nothing here can see into",
+        "leave it out and give --precision fp16 or bf16, or write it with torch.amp first",
+    ),
     # 6xx: control flow
     Code(
         "DST601",

@@ -21,6 +21,7 @@ from .precision import autocast  # noqa: E402
 from .prepare import prepare  # noqa: E402
 from .process import device, init, is_main, rank, shutdown, world_size  # noqa: E402
 from .reduce import mean, sum  # noqa: E402
+from .scaler import scaler  # noqa: E402
 from .shard import shard  # noqa: E402
 from .split import draw, split  # noqa: E402
 
@@ -52,6 +53,7 @@ __all__ = [
     "prepare",
     "rank",
     "save",
+    "scaler",
     "shard",
     "shutdown",
     "split",

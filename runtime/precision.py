@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, ContextDecorator, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -34,6 +34,7 @@ class Scaler:
         self.scale = scale
         self.good = 0
         self.growth_factor, self.backoff_factor, self.interval = growth_factor, backoff_factor, interval
+        self.ratio = 1.0  # new scale over old, of adjustments that held gradients have not followed yet
         self._found: dict[Optimizer, bool] = {}  # optimizers whose gradients are unscaled now: did they hold inf?
         self._stepped: dict[Optimizer, bool] = {}  # those that stepped since the scale was last adjusted
 
@@ -60,7 +61,8 @@ class Scaler:
 
     def before_backward(self, backend: Backend) -> None:
         """Adjust the scale if optimizers stepped, and bring gradients that are still held to the scale."""
-        ratio = self._adjust()
+        self.adjust()
+        ratio, self.ratio = self.ratio, 1.0
         if not self._found and ratio == 1.0:
             return
         for optimizer in state.optimizers:
@@ -69,10 +71,10 @@ class Scaler:
                 backend.scale_grads([optimizer], factor)
         self._found.clear()
 
-    def _adjust(self) -> float:
-        """Adjust the scale for the steps since the last call; returns new over old."""
+    def adjust(self) -> None:
+        """Adjust the scale for the steps since the last call."""
         if not self._stepped:
-            return 1.0
+            return
         before = self.scale
         if any(self._stepped.values()):
             self.scale, self.good = self.scale * self.backoff_factor, 0
@@ -81,11 +83,11 @@ class Scaler:
             if self.good == self.interval:
                 self.scale, self.good = self.scale * self.growth_factor, 0
         self._stepped.clear()
-        return self.scale / before
+        self.ratio *= self.scale / before
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint needs, with the keys of `torch.amp.GradScaler`."""
-        self._adjust()
+        self.adjust()
         return {
             "scale": self.scale,
             "growth_factor": self.growth_factor,
@@ -99,6 +101,7 @@ class Scaler:
         self.scale, self.good = float(saved["scale"]), int(saved["_growth_tracker"])
         self.growth_factor, self.backoff_factor = float(saved["growth_factor"]), float(saved["backoff_factor"])
         self.interval = int(saved["growth_interval"])
+        self.ratio = 1.0
         self._found.clear()
         self._stepped.clear()
 
@@ -125,19 +128,43 @@ class Precision:
     def autocast(self) -> AbstractContextManager[Any]:
         """Context in which matrix products and convolutions run in `dtype`."""
         if self.dtype is None:
-            return nullcontext()
+            return _Nothing()
         return torch.autocast(self.device_type, dtype=self.dtype)
+
+
+class _Nothing(nullcontext[None]):
+    """No context, which can decorate a function too, as torch's autocast can."""
+
+    def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        return function
+
+
+class _Later(ContextDecorator):
+    """The autocast of a run that has not begun: of a decorator, or of a context that a script makes ahead."""
+
+    def __init__(self) -> None:
+        self.entered: list[AbstractContextManager[Any]] = []
+
+    def __enter__(self) -> None:
+        precision = require("autocast").precision
+        assert precision is not None
+        context = precision.autocast()
+        context.__enter__()
+        self.entered.append(context)
+
+    def __exit__(self, *error: Any) -> None:
+        self.entered.pop().__exit__(*error)
 
 
 def autocast() -> AbstractContextManager[Any]:
     """Context around forward and loss: they run in the precision of the run; does nothing for fp32.
 
+    It can be entered again and again, and decorate a function. Made before `init`, it asks when it is entered.
+
     Raises:
-        NotInitialized: `init` has not run.
+        NotInitialized: it is entered before `init` has run.
     """
-    precision = require("autocast").precision
-    assert precision is not None
-    return precision.autocast()
+    return _Later() if state.precision is None else state.precision.autocast()
 
 
 def _parameters(optimizer: Optimizer) -> Sequence[Tensor]:

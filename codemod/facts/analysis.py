@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .made import MadeOptimizer
 
 MAX_PASSES = 12
+RENAMED = ("torch.autograd.grad", "torch.autograd.backward")
 
 
 def analyse(source: str, path: str) -> Facts:
@@ -54,15 +55,26 @@ def analyse_program(program: Program) -> list[Facts]:
     if not any(_may_train(facts) for facts in files):
         return files
     ip = _best(program, parents, names)
-    training = bool(ip.made.backwards and (ip.made.optimizers or any(ip.made.by_hand.values())))
+    made = ip.made
+    training = bool((made.backwards or made.gradients) and (made.optimizers or any(made.by_hand.values())))
     entries = Entries(program, names)
     for facts, module in zip(files, [module for module in program.modules if module.path]):
         facts.value = lambda node: _with_roles(ip, ip.sites.values.get(node, EMPTY))
         facts.is_training = training
+        _add_renamed(facts)
         if training and module is program.entry:
             facts.entry_statement = entries.statement()
     (_fill if training else _report_untrained)(files, ip)
     return files
+
+
+def _add_renamed(facts: Facts) -> None:
+    """Calls of torch's gradient functions by a name that the script gave them: `grad = torch.autograd.grad`."""
+    for node in ast.walk(facts.tree):
+        if isinstance(node, ast.Call) and facts.names.qualified(node.func) is None:
+            ref = facts.value(node.func).ref or ""
+            if ref in RENAMED:
+                facts.calls.setdefault(ref, []).append(node)
 
 
 def _bare(module: Module, parents: dict[ast.AST, ast.AST], names: Names) -> Facts:
@@ -134,7 +146,7 @@ def _name_runtime(facts: Facts, names: Names) -> None:
 
 def _may_train(facts: Facts) -> bool:
     """A cheap look before the interpretation: something is stepped or runs backward."""
-    return any(
+    return "torch.autograd.grad" in facts.calls or any(
         isinstance(node, ast.Attribute) and node.attr in ("backward", "step", "clip_grad_norm_")
         for node in ast.walk(facts.tree)
     )

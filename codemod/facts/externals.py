@@ -113,8 +113,7 @@ def call(ip: Interpreter, ref: str, arguments: Arguments, node: ast.Call, frame:
     if made is not None:
         return made
     if ref.startswith("torch.autograd.grad"):
-        runtimecalls.inner_gradient(ip, arguments.get(0, "outputs"), arguments.get(1, "inputs"), node, frame)
-        return Value(element=replace(arguments.get(1, "inputs"), opaque=False))
+        return runtimecalls.gradient(ip, arguments, node, frame)
     if ref.startswith("numpy.random.") and frame.loops and _draws_an_array(ref, arguments):
         value = unknown(ip, arguments, node, frame, ref)
         return replace(value, origin=node)

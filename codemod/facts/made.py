@@ -35,6 +35,7 @@ class Made:
         loaders: constructor calls.
         forwards: call of a prepared model outside a forward -> (source text of the model, method or `None`).
         backwards, steps, zero_grads, scheduler_steps, clips: calls (`runtime.*` forms included).
+        gradients: calls of `grad` with respect to parameters of a model.
         grad_reads: reads of `.grad` of a parameter.
         by_hand: statement that updates parameters from their gradients -> their models.
         saved: call that saves something -> the heap cells that it is, if that is a whole model.
@@ -60,6 +61,7 @@ class Made:
     zero_grads: dict[ast.Call, None] = field(default_factory=dict)
     scheduler_steps: dict[ast.Call, None] = field(default_factory=dict)
     clips: dict[ast.Call, None] = field(default_factory=dict)
+    gradients: dict[ast.Call, None] = field(default_factory=dict)
     grad_reads: set[ast.Attribute] = field(default_factory=set)
     by_hand: dict[ast.stmt, frozenset[int]] = field(default_factory=dict)
     saved: dict[ast.Call, frozenset[int]] = field(default_factory=dict)

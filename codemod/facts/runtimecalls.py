@@ -47,8 +47,12 @@ def call(ip: Interpreter, name: str, arguments: Arguments, node: ast.Call, frame
         return making.deep_copy(ip, first, node, frame)
     if name in ("full", "load_state_dict"):
         return replace(first, is_param=False)
+    if name == "scaler":
+        return making.made_by(ip, f"distify.runtime.{name}", node, frame, Role.SCALER)
     if name == "device":
         return Value(batch=GLOBAL, roles=frozenset({Role.DEVICE}))
+    if name == "grad":
+        return gradient(ip, arguments, node, frame)
     if name == "backward":
         return backward(ip, first, arguments.positional[:1], node, frame)
     if name == "step":
@@ -76,16 +80,7 @@ def backward(
 ) -> Value:
     """A backward: its loss must be global; the loops and functions around it train."""
     ip.made.backwards[node] = None
-    current: Frame | None = frame
-    while current is not None:
-        if current.node is not None and current.node not in ip.made.training_defs:
-            ip.made.training_defs.add(current.node)
-            ip.sites.changed = True
-        current = current.caller
-    for loop in frame.loops[-1:]:
-        if loop not in ip.made.training_loops:
-            ip.made.training_loops.add(loop)
-            ip.sites.changed = True
+    _note_training(ip, frame)
     inner_gradient(ip, loss, None, node, frame)
     for operand, _ in operands[:1]:
         if loss.batch.reason == divisors.HIDDEN:
@@ -97,6 +92,30 @@ def backward(
         elif loss.is_sample and not frame.forward:
             ip.sites.report("DST110", operand, "This loss still has one value per sample where backward runs.")
     return HOST
+
+
+def _note_training(ip: Interpreter, frame: Frame) -> None:
+    """The loops and functions on the way here train."""
+    current: Frame | None = frame
+    while current is not None:
+        if current.node is not None and current.node not in ip.made.training_defs:
+            ip.made.training_defs.add(current.node)
+            ip.sites.changed = True
+        current = current.caller
+    for loop in frame.loops[-1:]:
+        if loop not in ip.made.training_loops:
+            ip.made.training_loops.add(loop)
+            ip.sites.changed = True
+
+
+def gradient(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
+    """`grad(outputs, inputs)`: with respect to parameters of a model it trains as a backward does."""
+    outputs, inputs = arguments.get(0, "outputs"), arguments.get(1, "inputs")
+    if not frame.forward and inputs.params & ip.sites.owned and not inputs.is_sample:
+        ip.made.gradients[node] = None
+        _note_training(ip, frame)
+    inner_gradient(ip, outputs, inputs, node, frame)
+    return Value(element=replace(inputs, opaque=False))
 
 
 def inner_gradient(ip: Interpreter, outputs: Value, inputs: Value | None, node: ast.Call, frame: Frame) -> None:

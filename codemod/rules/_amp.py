@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from ._source import calls, keyword_value, setting
+from ._source import RUNTIME, calls, dotted, in_module_class, keyword_value, setting
 
 if TYPE_CHECKING:
     from ..facts.model import Facts
@@ -20,6 +20,7 @@ AUTOCASTS = (
     "torch.amp.autocast_mode.autocast",
     "torch.cuda.amp.autocast_mode.autocast",
 )
+TYPES = {"torch.bfloat16": "bf16", "torch.float16": "fp16", "torch.half": "fp16"}
 
 
 def folds(facts: Facts, options: Options) -> bool:
@@ -36,10 +37,59 @@ def folds(facts: Facts, options: Options) -> bool:
     )
 
 
-def scales_always(facts: Facts) -> bool:
-    """Whether the script has a scaler, and none that a condition switches off."""
-    found = calls(facts, *SCALERS)
-    switches = [keyword_value(call, "enabled") for call in found]
-    on = [switch is None or (isinstance(switch, ast.Constant) and switch.value is True) for switch in switches]
-    alone = [not isinstance(facts.parents[call], (ast.IfExp, ast.If)) for call in found]
-    return bool(found) and all(on) and all(alone)
+def own_precision(facts: Facts) -> str | None:
+    """The precision that the program's own autocast and scaler are switched on for; `None` if a condition decides."""
+    found = set()
+    for file in facts.program:
+        for call in calls(file, *AUTOCASTS):
+            if not is_off(call) and not in_module_class(file, call):
+                found.add(_type_of(file, call) if is_on(file, call) else None)
+    scalers = [(file, call) for file in facts.program for call in calls(file, *SCALERS) if not is_off(call)]
+    if not found and scalers:
+        found.add("fp16")
+    return found.pop() if len(found) == 1 and all(is_on(*item) for item in scalers) else None
+
+
+def is_off(call: ast.Call) -> bool:
+    """Whether an autocast or a scaler is switched off for good."""
+    switch = keyword_value(call, "enabled")
+    return isinstance(switch, ast.Constant) and switch.value is False
+
+
+def is_on(facts: Facts, call: ast.Call) -> bool:
+    """Whether no condition switches an autocast or a scaler off."""
+    switch = keyword_value(call, "enabled")
+    always = switch is None or (isinstance(switch, ast.Constant) and switch.value is True)
+    return always and not isinstance(facts.parents[call], (ast.IfExp, ast.If))
+
+
+def _type_of(facts: Facts, call: ast.Call) -> str | None:
+    """The precision of an autocast that is on: bf16 on the CPU and fp16 elsewhere, if it does not say."""
+    general = not (facts.names.qualified(call.func) or "").startswith(("torch.cuda.", "torch.cpu."))
+    place = 1 if general else 2 if len(call.args) > 2 else -1
+    node = keyword_value(call, "dtype") or (call.args[place] if 0 < place < len(call.args) else None)
+    if node is not None:
+        return TYPES.get(facts.names.qualified(node) or "")
+    where = (keyword_value(call, "device_type") or next(iter(call.args), None)) if general else None
+    cpu = isinstance(where, ast.Constant) and where.value == "cpu"
+    return "bf16" if cpu or (facts.names.qualified(call.func) or "").startswith("torch.cpu.") else "fp16"
+
+
+def names_autocast(facts: Facts, node: ast.AST) -> bool:
+    """Whether an expression makes an autocast context, or hands its class on."""
+    wanted = (f"{RUNTIME}.autocast", *AUTOCASTS)
+    return any(
+        isinstance(part, (ast.Name, ast.Attribute)) and facts.names.qualified(part) in wanted for part in ast.walk(node)
+    )
+
+
+def enters_autocast(facts: Facts, node: ast.expr) -> bool:
+    """Whether a context of a `with` is an autocast: made there, or held by a name (`with ctx:`, `with amp():`)."""
+    if names_autocast(facts, node):
+        return True
+    held = dotted(node.func if isinstance(node, ast.Call) else node)
+    return held is not None and any(
+        names_autocast(facts, item.value) and any(dotted(target) == held for target in item.targets)
+        for item in ast.walk(facts.tree)
+        if isinstance(item, ast.Assign)
+    )

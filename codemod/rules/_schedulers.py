@@ -21,8 +21,9 @@ def per_step_schedulers(facts: Facts, step: Step) -> list[ast.Call]:
 
 def is_rarer(facts: Facts, training: Training, step: Step, call: ast.Call) -> bool:
     """Whether a call stands under a count, or beside an evaluation, without an optimizer step."""
-    if any(isinstance(item, LOOPS) and not contains(item, step.optimizer_steps) for item in ancestors(facts, call)):
-        return True
+    for item in ancestors(facts, call):
+        if isinstance(item, LOOPS) and not contains(item, step.optimizer_steps) and training.runs(item):
+            return True
     for item in conditions(facts, call):
         if not isinstance(item, ast.If) or contains(item, step.optimizer_steps):
             continue

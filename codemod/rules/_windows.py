@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from ..facts.values import Role
 from ..findings import Finding, finding
+from ._accumulated import accumulated, exclusive, later
 from ._source import (
     FUNCTIONS,
     LOOPS,
@@ -28,37 +29,48 @@ if TYPE_CHECKING:
 Edge = Literal["starts", "ends"]
 
 
-def edges(step: Step, schedulers: list[ast.Call]) -> Iterator[tuple[ast.Call, Edge]]:
-    """Calls of a step that run once per window, and at which end of it."""
-    last = max((position(call) for call in step.optimizer_steps), default=(0, 0))
+def edges(facts: Facts, step: Step, schedulers: list[ast.Call]) -> Iterator[tuple[ast.expr, Edge]]:
+    """What of a step runs once per window, and at which end of it."""
     for call in step.zero_grads:
-        yield call, "ends" if position(call) > last else "starts"
+        own = [item for item in step.optimizer_steps if not exclusive(facts, call, item)]
+        yield call, "ends" if own and position(call) > max(map(position, own)) else "starts"
     for call in (*step.clips, *step.optimizer_steps, *schedulers):
         yield call, "ends"
+    yield from ((node, "ends") for node in gradients(facts, step))
+
+
+def gradients(facts: Facts, step: Step) -> Iterator[ast.Attribute]:
+    """Where the script itself reads or changes gradients of parameters, after a backward of the step."""
+    first = min(map(position, step.backwards))
+    for statement in step.body:
+        for node in ast.walk(statement):
+            late = isinstance(node, ast.Attribute) and node.attr == "grad" and position(node) > first
+            if late and isinstance(node, ast.Attribute) and facts.value(node.value).is_param:
+                yield node
 
 
 def obstacle(facts: Facts, step: Step) -> Finding | None:
     """Why a step can't have a window, `None` if it can."""
     if not step.backwards:
         return finding("DST205", step.optimizer_steps[0])
-    first_step = min(position(call) for call in step.optimizer_steps)
-    late = [call for call in step.backwards if position(call) > first_step]
+    by_hand = accumulated(facts, step)
+    if by_hand is not None:
+        return finding("DST204", by_hand)
+    late = [call for call in step.backwards if any(later(facts, call, item) for item in step.optimizer_steps)]
     if late:
         return finding("DST211", late[0])
-    for call in step.optimizer_steps:
-        for item in ancestors(facts, call):
-            if isinstance(item, (*LOOPS, *FUNCTIONS)):
-                break
-            if not isinstance(item, ast.If) or contains(item, step.backwards):
-                continue
-            if any(isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) for node in ast.walk(item.test)):
-                return finding("DST204", item)
+    inner = [item for call in step.backwards for item in ancestors(facts, call) if isinstance(item, LOOPS)]
+    for loop in inner:
+        if not contains(loop, step.optimizer_steps) and fetches(facts, loop):
+            return finding("DST204", loop, "the script already adds up the gradients of the batches of this loop")
     if step.loop is not None and shares_its_batch(facts, step.loop):
         message = "several steps for one batch: each would need a window of its own over the batches that follow"
         return finding("DST211", step.loop, message)
     for item in ancestors(facts, step.backwards[0]):
         if isinstance(item, (*LOOPS, *FUNCTIONS)):
             break
+        if isinstance(item, ast.If) and contains(item.body, step.backwards) and contains(item.orelse, step.backwards):
+            continue  # in either way
         if isinstance(item, (ast.If, ast.Try)) and not contains(item, [forward.call for forward in step.forwards]):
             hint = "run training and evaluation in loops of their own, or leave out --accumulate"
             return finding("DST205", item, "the same loop body trains and evaluates, by a condition", hint)
@@ -66,15 +78,30 @@ def obstacle(facts: Facts, step: Step) -> Finding | None:
 
 
 def shares_its_batch(facts: Facts, loop: ast.stmt) -> bool:
-    """Whether a loop steps again and again on the batch that a loop around it fetched: `for net, opt in zip(…)`."""
+    """Whether a loop steps again and again on a batch that was fetched outside of it: `for net, opt in zip(…)`."""
     if fetches(facts, loop):
         return False
+    if repeats(facts, loop):
+        return True
     for item in ancestors(facts, loop):
         if isinstance(item, FUNCTIONS):
             return False
         if isinstance(item, LOOPS) and fetches(facts, item):
             return True
     return False
+
+
+def repeats(facts: Facts, loop: ast.AST) -> bool:
+    """Whether a counting loop feeds models only with what was there before it: `x, y = next(iter(loader))`."""
+    if not (isinstance(loop, ast.For) and isinstance(loop.iter, ast.Call)):
+        return False
+    if facts.names.qualified(loop.iter.func) != "builtins.range":
+        return False
+    forwards = [item.call for item in facts.forwards if contains(loop, [item.call])]
+    given = [part for call in forwards for item in call.args for part in ast.walk(item) if isinstance(part, ast.expr)]
+    names = [part for part in given if isinstance(part, ast.Name) and facts.value(part).is_sample]
+    bound = {part.id for part in ast.walk(loop) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
+    return bool(names) and len(names) == len(given) and not any(name.id in bound for name in names)
 
 
 def fetches(facts: Facts, loop: ast.AST) -> bool:
@@ -98,7 +125,7 @@ def splits(facts: Facts) -> list[ast.expr]:
     return [item.node for item in facts.splits] + [*runtime_calls(facts, "split")]
 
 
-def lifted(facts: Facts, call: ast.Call, apart: list[ast.Call], run: Run) -> ast.stmt:
+def lifted(facts: Facts, call: ast.expr, apart: list[ast.Call], run: Run) -> ast.stmt:
     """The outermost statement of a run that holds a call and no forward or backward: `if args.clip: clip(…)`."""
     best = facts.statement(call)
     members = {id(item) for item in run.block}

@@ -22,7 +22,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..edits import Dedent, Enclose, Span
+from ..edits import Dedent, Enclose, Ref, Replace, Span
 from ..findings import finding
 from . import Outcome, rule
 from ._inexact import inexact, outliving
@@ -93,7 +93,7 @@ def windowed(facts: Facts, step: Step) -> Iterator[Outcome]:
     if any(item.code == "DST118" for item in facts.findings):
         yield finding("DST214", step.backwards[0], WHOLE, WHOLE_HINT, level="warning")
     marks: dict[int, tuple[ast.stmt, Edge]] = {}
-    for call, place in edges(step, schedulers):
+    for call, place in edges(facts, step, schedulers):
         statement = lifted(facts, call, [*forwards, *step.backwards], run)
         marks[id(statement)] = statement, place
     first_use = position(min([*forwards, *step.backwards], key=position))
@@ -185,3 +185,5 @@ def removed(facts: Facts) -> Iterator[Outcome]:
         plain = [node for node in tests if not node.orelse and not is_alternative(facts, node)]
         if len(uses) == len(plain) + len(blocks):
             yield from (Dedent(Span.of(node), kind="accumulate") for node in [*blocks, *plain])
+    for call in runtime_calls(facts, "averaged"):
+        yield Replace(Span.of(call), "part", {"part": Ref.to(call.args[0])}, kind="accumulate")

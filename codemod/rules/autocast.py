@@ -18,14 +18,15 @@ from typing import TYPE_CHECKING
 
 from ..edits import Dedent, Enclose, Span
 from . import Outcome, rule
-from ._amp import AUTOCASTS
+from ._amp import enters_autocast, names_autocast
 from ._losses import definitions, measured
 from ._source import (
     RUNTIME,
+    Definition,
     Run,
+    ancestors,
     calls,
     contains,
-    enclosing_with,
     function_of,
     in_module_class,
     index_in,
@@ -120,7 +121,12 @@ def is_inner(facts: Facts, call: ast.Call) -> bool:
 
 def is_covered(facts: Facts, call: ast.Call) -> bool:
     """Whether a forward is under autocast already."""
-    return enclosing_with(facts, call, f"{RUNTIME}.autocast", *AUTOCASTS) is not None
+    for item in ancestors(facts, call):
+        if isinstance(item, ast.With) and any(enters_autocast(facts, entry.context_expr) for entry in item.items):
+            return True
+        if isinstance(item, Definition):
+            return any(names_autocast(facts, decorator) for decorator in item.decorator_list)
+    return False
 
 
 def apart(facts: Facts) -> list[ast.Call]:

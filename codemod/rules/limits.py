@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ..facts.values import Role
 from ..findings import finding
 from . import Outcome, rule
-from ._source import calls, has_role, is_runtime_call, method_calls, setting
+from ._source import RUNTIME, argument, calls, has_role, is_runtime_call, method_calls, setting
 from ._whole import after_step, is_open
 
 if TYPE_CHECKING:
@@ -36,9 +36,8 @@ def limits(facts: Facts, options: Options) -> Iterator[Outcome]:
             message = f"LBFGS keeps its own list of parameters and calls a closure, which {what} can't do exactly"
             hint = "use --backend ddp and --precision fp32"
             yield finding("DST203", item.call, message, hint)
-    if setting(facts, options, "accumulate") not in (None, 1):
-        for step in facts.steps:
-            yield from (finding("DST208", call) for call in step.optimizer_steps if has_closure(facts, call))
+    yield from closures(facts, setting(facts, options, "accumulate") not in (None, 1), precision == "fp16")
+    yield from inner_gradients(facts, setting(facts, options, "accumulate") not in (None, 1), backend in SHARDED)
     if backend in SHARDED:
         yield from direct_gradients(facts, str(backend))
     if backend == "deepspeed":
@@ -48,6 +47,40 @@ def limits(facts: Facts, options: Options) -> Iterator[Outcome]:
     if backend == "fsdp" or (backend == "deepspeed" and setting(facts, options, "zero_stage") == 3):
         yield from called_with_other_weights(facts)
     yield from halved(facts)
+
+
+def closures(facts: Facts, windows: bool, scaled: bool) -> Iterator[Outcome]:
+    """Closures that compute gradients inside a step, where no window ends and nothing takes the loss scale out."""
+    for step in facts.steps:
+        for call in step.optimizer_steps:
+            if windows and has_closure(facts, call):
+                yield finding("DST208", call)
+            elif scaled and has_closure(facts, call):
+                message = (
+                    "a closure computes gradients inside the step, where --precision fp16 can't take its scale out"
+                )
+                yield finding("DST203", call, message, "use --precision bf16 or fp32")
+
+
+def inner_gradients(facts: Facts, windows: bool, sharded: bool) -> Iterator[Outcome]:
+    """`torch.autograd.grad` with respect to parameters: of one batch only, and whole."""
+    for call in calls(facts, "torch.autograd.grad", f"{RUNTIME}.grad"):
+        inputs = argument(call, 1, "inputs")
+        if inputs is None or not holds_parameters(facts, inputs):
+            continue
+        if windows:
+            message = "gradients that grad() returns are those of one batch: a window does not add them up"
+            yield finding("DST205", call, message, "call backward, or leave out --accumulate")
+        elif sharded:
+            message = "grad() returns whole gradients of parameters, of which a process holds parts only"
+            yield finding("DST903", call, message, "call backward, or use --backend ddp")
+
+
+def holds_parameters(facts: Facts, node: ast.expr) -> bool:
+    """Whether an expression is a parameter, or several."""
+    value = facts.value(node)
+    parts = [value, *(value.items or ()), *([value.element] if value.element is not None else [])]
+    return any(item.is_param or (item.params and not item.is_sample and not item.terms) for item in parts)
 
 
 def called_with_other_weights(facts: Facts) -> Iterator[Outcome]:

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 from ..edits import AddImport, Argument, InsertBefore, Replace, Span
 from ..options import DEFAULTS
 from . import Outcome, rule
-from ._amp import folds, scales_always
-from ._source import runtime_calls
+from ._amp import folds, own_precision
+from ._source import runtime_calls, setting
 
 if TYPE_CHECKING:
     from ..facts.model import Facts
@@ -45,17 +45,18 @@ def setup(facts: Facts, options: Options) -> Iterator[Outcome]:
 
 
 def written(facts: Facts, options: Options) -> dict[str, str | int]:
-    """The options to write: those given, and the precision of a script whose own loss scaling gives way."""
+    """The options to write: those given, and the precision of a script whose own autocast or scaling gives way."""
     given = options.given()
-    if "precision" not in given and folds(facts, options) and any(map(scales_always, facts.program)):
-        return {**given, "precision": "fp16"}
-    return given
+    own = own_precision(facts)
+    if own is not None and setting(facts, options, "precision") is None and folds(facts, options):
+        given = {**given, "precision": own}
+    return {name: given[name] for name in sorted(given, key=rank)}
 
 
 def changed(facts: Facts, call: ast.Call, options: Options) -> Iterator[Outcome]:
     """The arguments of an existing init call that differ from the options given."""
     present = {keyword.arg or "": keyword.value for keyword in call.keywords}
-    new = {name: value for name, value in options.given().items() if not is_same(present.get(name), value)}
+    new = {name: value for name, value in written(facts, options).items() if not is_same(present.get(name), value)}
     # A stage that the script had for deepspeed means nothing to the backend given now, which would refuse it.
     gone = {"zero_stage"} & set(present) if new.get("backend", "deepspeed") != "deepspeed" else set()
     merged = {name: facts.text(value) for name, value in present.items() if name not in gone}

@@ -99,10 +99,11 @@ def backward(facts: Facts, call: ast.Call) -> Iterator[Outcome]:
 
 def function_backward(facts: Facts, call: ast.Call) -> Iterator[Outcome]:
     """`torch.autograd.backward(loss)`; of several losses, their sum has the same gradients."""
+    passed_on = all(item.arg in ("retain_graph", "create_graph", "inputs") for item in call.keywords)
     tensors = argument(call, 0, "tensors")
     several = isinstance(tensors, (ast.List, ast.Tuple))
     starred = isinstance(tensors, (ast.List, ast.Tuple)) and any(isinstance(e, ast.Starred) for e in tensors.elts)
-    if tensors is None or starred or len(call.args) != 1 or call.keywords:
+    if tensors is None or starred or len(call.args) != 1 or not passed_on:
         yield finding("DST210", call)
         return
     yield Callee(Span.of(call), "call", {"runtime": facts.runtime_name, "name": "backward"}, kind="backward")

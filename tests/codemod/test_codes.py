@@ -186,6 +186,7 @@ SAMPLES: dict[str, str | tuple[str, Options]] = {
         Options(precision="fp16"),
     ),
     "DST403": script("", before="model.half()"),
+    "DST404": script("", before="from apex import amp\nmodel, opt = amp.initialize(model, opt)"),
     "DST601": script("if time.time() - start > 9:\n    break", before="import time\nstart = time.time()"),
     "DST603": script(
         "",

@@ -222,7 +222,7 @@ def test_a_loss_that_cannot_be_seen_into_is_refused(project: Path) -> None:
     script = """\
 import torch
 from torch import nn, optim
-from apex import amp
+from elsewhere import amp
 net = nn.Linear(4, 3)
 opt = optim.SGD(net.parameters(), lr=0.1)
 net, opt = amp.initialize(net, opt)
@@ -232,8 +232,8 @@ for _ in range(3):
         scaled.backward()
     opt.step()
 """
-    (project / "apex_script.py").write_text(script)
-    result = run("apex_script.py")
+    (project / "script.py").write_text(script)
+    result = run("script.py")
     assert result.exit_code == 1
-    assert "apex_script.py:10:9 DST202 error: " in result.stderr
-    assert (project / "apex_script.py").read_text() == script
+    assert "script.py:10:9 DST202 error: " in result.stderr
+    assert (project / "script.py").read_text() == script

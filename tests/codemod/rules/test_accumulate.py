@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from distify.codemod.apply import apply
 from distify.codemod.options import Options
 from tests.codemod.rules.checks import check_noop, check_rewritten, outcome, script
 
@@ -501,3 +502,69 @@ for phase in ("train", "val"):
 )
 def test_refused(code: str, text: str) -> None:
     check_noop("accumulate", BUILD + text, [code], accumulate=4)
+
+
+BY_HAND = """
+loader = DataLoader(data, batch_size=4)
+model = Net()
+optimizer = optim.SGD(model.parameters(), lr=0.1)
+count = 0
+for i, (x, y) in enumerate(loader):
+    last = i + 1 == len(loader)
+    (F.cross_entropy(model(x), y) / 4).backward()
+    count += 1
+    {step}
+"""
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "if (i + 1) % 4 == 0 or last:\n        optimizer.step()\n        optimizer.zero_grad()",
+        "if i % 4 != 3:\n        continue\n    optimizer.step()\n    optimizer.zero_grad()",
+        "if count == 4:\n        optimizer.step()\n        optimizer.zero_grad()\n        count = 0",
+        "full = count % 4 == 0\n    if full:\n        optimizer.step()\n        optimizer.zero_grad()",
+    ],
+)
+def test_steps_that_a_script_takes_for_several_batches_are_not_doubled(step: str) -> None:
+    _, findings = outcome("accumulate", script(BY_HAND.format(step=step)), Options(accumulate=2))
+    assert "DST204" in [item.code for item in findings]
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "if torch.isfinite(norm):\n        optimizer.step()\n    optimizer.zero_grad()",
+        "optimizer.step()\n    optimizer.zero_grad()\n    if i % 4 == 0:\n        continue",
+    ],
+)
+def test_steps_that_a_condition_skips_add_nothing_up(step: str) -> None:
+    _, findings = outcome(
+        "accumulate", script("norm = torch.ones(())" + BY_HAND.format(step=step)), Options(accumulate=2)
+    )
+    assert not [item.code for item in findings if item.level == "error"]
+
+
+EITHER = """
+loader = DataLoader(data, batch_size=4)
+model = Net()
+optimizer = optim.SGD(model.parameters(), lr=0.1)
+for x, y in loader:
+    loss = F.cross_entropy(model(x), y)
+    if scaler is None:
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    else:
+        (3 * loss).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+"""
+
+
+def test_either_branch_ends_the_window() -> None:
+    edits, findings = outcome("accumulate", script("scaler = None" + EITHER), Options(accumulate=2))
+    assert not findings
+    text = apply(script("scaler = None" + EITHER), edits)
+    assert text.count("if window.ends:\n                optimizer.step()\n                optimizer.zero_grad()") == 2
+    assert "window.starts" not in text

@@ -63,15 +63,15 @@ def test_other_spellings(context: str) -> None:
     )
 
 
-def test_a_scaler_that_is_passed_on_stays_unused() -> None:
+def test_a_scaler_that_is_passed_on_stands_for_the_runtimes() -> None:
     use = "\n\ndef note(thing):\n    return thing\n\n\nnote(scaler)\n"
-    after = AFTER.replace("model = Net()", "scaler = torch.cuda.amp.GradScaler()\nmodel = Net()", 1) + use
+    after = AFTER.replace("model = Net()", "scaler = runtime.scaler()\nmodel = Net()", 1) + use
     check_rewritten("amp", BEFORE + use, after, precision="fp16")
 
 
-def test_a_scaler_in_a_checkpoint_stays() -> None:
+def test_a_scaler_in_a_checkpoint_is_the_runtimes() -> None:
     use = "state = scaler.state_dict()\n"
-    after = AFTER.replace("model = Net()", "scaler = torch.cuda.amp.GradScaler()\nmodel = Net()", 1) + use
+    after = AFTER.replace("model = Net()", "scaler = runtime.scaler()\nmodel = Net()", 1) + use
     check_rewritten("amp", BEFORE + use, after, precision="fp16")
 
 
@@ -82,7 +82,9 @@ def test_a_scaler_that_a_condition_switches_off() -> None:
     check_rewritten("amp", before, AFTER, precision="bf16")
 
 
-@pytest.mark.parametrize("line", ["scale = scaler.get_scale()", "scaler.update(2.0)", "scaler.scale([loss, loss], 1)"])
+@pytest.mark.parametrize(
+    "line", ["inverse = 1.0 / scaler.get_scale()", "scaler.update(2.0)", "scaler.scale([loss, loss], 1)"]
+)
 def test_other_uses_are_refused(line: str) -> None:
     complete = script(BEFORE + f"    {line}\n")
     _, findings = outcome("amp", complete, Options(precision="fp16"))
@@ -96,7 +98,9 @@ NOOPS = {
     "converted": AFTER,
     "another scaler": AFTER + "class Scaler:\n    def scale(self, x):\n        return x\n\n\nScaler().scale(1)\n",
     "switched off": AFTER + 'with torch.autocast("cuda", enabled=False):\n    z = torch.zeros(2)\n',
-    "inside a module": """
+}
+
+INSIDE = """
 class Half(nn.Module):
     def forward(self, x):
         with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -104,8 +108,57 @@ class Half(nn.Module):
 
 
 """
-    + AFTER,
-}
+
+
+def test_inside_a_module_only_a_precision_that_is_asked_for_counts() -> None:
+    check_noop("amp", INSIDE + AFTER, backend="fsdp")
+    folded = INSIDE.replace('torch.autocast("cpu", dtype=torch.bfloat16)', "runtime.autocast()")
+    check_rewritten("amp", INSIDE + AFTER, folded + AFTER, precision="fp16")
+
+
+def test_a_scale_that_is_asked_for_keeps_its_updates() -> None:
+    use = "    shrunk = scaler.get_scale() < 2\n"
+    after = AFTER.replace("model = Net()", "scaler = runtime.scaler(init_scale=8.0)\nmodel = Net()", 1)
+    before = BEFORE.replace("GradScaler()", "GradScaler(init_scale=8.0)")
+    check_rewritten("amp", before + use, after + "    scaler.update()\n" + use, precision="fp16")
+
+
+HELD = """
+from functools import partial
+context = {made}
+model = Net()
+optimizer = optim.SGD(model.parameters(), lr=0.1)
+for x, y in DataLoader(data, batch_size=4):
+    with context{call}:
+        loss = runtime.mean(F.cross_entropy(model(x), y))
+    runtime.backward(loss)
+    runtime.step(optimizer)
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "call", "folded"),
+    [
+        ('torch.autocast("cuda", torch.bfloat16)', "", "runtime.autocast()"),
+        ('partial(torch.autocast, "cuda", dtype=torch.bfloat16)', "()", "runtime.autocast"),
+    ],
+)
+def test_contexts_that_a_name_holds(made: str, call: str, folded: str) -> None:
+    before = HELD.format(made=made, call=call)
+    check_rewritten("amp", before, HELD.format(made=folded, call=call), precision="bf16")
+    check_noop("autocast", before)
+    check_noop("autocast", HELD.format(made=folded, call=call))
+
+
+def test_a_class_that_is_handed_on_is_told() -> None:
+    before = HELD.format(made="dict(a=torch.autocast)", call='["a"]("cpu")')
+    check_noop("amp", before, ["DST401"], precision="bf16")
+
+
+def test_a_decorator() -> None:
+    start = "@{}\ndef run(model, x):\n    return model(x)\n\n\n"
+    before, after = start.format('torch.autocast("cuda")'), start.format("runtime.autocast()")
+    check_rewritten("amp", before, after, precision="fp16")
 
 
 @pytest.mark.parametrize("case", NOOPS)

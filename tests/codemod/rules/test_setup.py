@@ -139,3 +139,37 @@ def test_precision_of_a_script_that_scales(switch: str, options: dict[str, str],
     before = PLAIN + SCALED.format(switch=switch)
     after = plain(f"runtime.init({arguments})\ndata =").replace(TRAINING, SCALED.format(switch=switch))
     check_rewritten("setup", before, after, whole=True, **options)
+
+
+MIXED = """
+model = Net()
+optimizer = optim.SGD(model.parameters(), lr=0.1)
+scaler = torch.amp.GradScaler("cuda"{enabled})
+for x, y in DataLoader(data, batch_size=4):
+    with torch.autocast("cuda"{dtype}{enabled}):
+        loss = F.cross_entropy(model(x), y)
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+"""
+
+
+@pytest.mark.parametrize(
+    ("dtype", "enabled", "written"),
+    [
+        ("", "", "fp16"),
+        (", dtype=torch.float16", "", "fp16"),
+        (", dtype=torch.bfloat16", "", "bf16"),
+        (", torch.bfloat16", "", "bf16"),
+        (", dtype=TYPE", "", ""),
+        ("", ", enabled=bool(SWITCH)", ""),
+        ("", ", enabled=False", ""),
+    ],
+)
+def test_the_precision_of_a_script_whose_own_gives_way(dtype: str, enabled: str, written: str) -> None:
+    own = f', precision="{written}"' if written else ""
+    body = MIXED.format(dtype=dtype, enabled=enabled)
+    after = HEAD.replace("init()", f'init(backend="fsdp"{own})') + body
+    check_rewritten("setup", HEAD + body, after, whole=True, backend="fsdp")
+    kept = HEAD.replace("init()", 'init(backend="ddp")') + body
+    check_rewritten("setup", kept, after, whole=True, backend="fsdp")
+    check_noop("setup", kept, whole=True, backend="ddp")
