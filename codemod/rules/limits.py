@@ -51,11 +51,12 @@ def limits(facts: Facts, options: Options) -> Iterator[Outcome]:
 
 def closures(facts: Facts, windows: bool, scaled: bool) -> Iterator[Outcome]:
     """Closures that compute gradients inside a step, where no window ends and nothing takes the loss scale out."""
+    told = any(item.qualified in UNFIT for item in facts.optimizers)
     for step in facts.steps:
         for call in step.optimizer_steps:
             if windows and has_closure(facts, call):
                 yield finding("DST208", call)
-            elif scaled and has_closure(facts, call):
+            elif scaled and not told and has_closure(facts, call):
                 message = (
                     "a closure computes gradients inside the step, where --precision fp16 can't take its scale out"
                 )
