@@ -93,7 +93,10 @@ def draw(function: Callable[..., Any], *args: Any, of: Any = None, **kwargs: Any
             f"{batch.total} rows."
         )
     low = 0 if batch.filler else batch.start
-    return whole[low : low + batch.local]
+    mine = whole[low : low + batch.local]
+    # a leaf stays one: the script reads `.grad` of what it drew with `requires_grad=True`
+    leaf = isinstance(whole, Tensor) and whole.requires_grad and whole.is_leaf
+    return mine.detach().requires_grad_() if leaf else mine
 
 
 def _enlarge(
