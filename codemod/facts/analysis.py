@@ -191,6 +191,7 @@ def _interpret(program: Program, parents: dict[ast.AST, ast.AST], names: Names, 
     second.made.foreign_models = first.made.foreign_models
     second.made.hooked = first.made.hooked
     second.made.batch_functions = first.made.batch_functions
+    second.made.filled = first.made.filled
     second.batch_sizes = first.batch_sizes
     second.assume_feeds = False
     _converge(second)
@@ -245,6 +246,7 @@ def _fill_places(facts: Facts, ip: Interpreter) -> None:
     facts.fulls = sorted(fulls, key=lambda f: position(f.node))
     opened = [item for item in changes.outermost(ip, list(sites.opened.values())) if holds(item.statement)]
     facts.opened = sorted(opened, key=lambda item: position(item.statement))
+    facts.sizes = sorted((s for s in sites.sizes.values() if holds(s.node)), key=lambda s: position(s.node))
     facts.pads = sorted((p for p in sites.pads.values() if holds(p.node)), key=lambda p: position(p.node))
     facts.findings = [item for (_, node), item in sites.findings.items() if holds(node)]
     facts.findings += by_hand.report(facts, ip)

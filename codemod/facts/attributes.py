@@ -24,6 +24,8 @@ def attribute(ip: Interpreter, node: ast.Attribute, frame: Frame) -> Value:
     base = expressions.evaluate(ip, node.value, frame)
     ip.receivers[node] = base
     value = get(ip, base, node.attr, node, frame)
+    if value == HOST and isinstance(node.ctx, ast.Load):
+        return replace(value, size0=ip.text(node))  # an option: wherever it goes, it is that number
     return arrive_or_keep(ip, node, value, frame)
 
 
@@ -49,6 +51,8 @@ def get(ip: Interpreter, base: Value, name: str, node: ast.AST, frame: Frame) ->
     parent = ip.parents.get(node)
     if isinstance(parent, ast.Call) and parent.func is node:
         return EMPTY
+    if base.items and name in base.names and len(base.names) == len(base.items):
+        return base.items[base.names.index(name)]
     if base.items and not base.objs:
         # A named tuple of torch: `out.max(1).values`, `packed.data`.
         if name in packing.FIELDS and packing.is_packed(base):

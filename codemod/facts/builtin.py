@@ -54,7 +54,8 @@ def _len(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) ->
 
 
 def _enumerate(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
-    return Value(element=Value(items=(HOST, _element(ip, arguments, 0, frame))))
+    rows = bool(arguments.positional) and collating.picked(ip, arguments.positional[0][1], frame)
+    return Value(element=Value(items=(HOST, _element(ip, arguments, 0, frame))), rows=rows)
 
 
 def _zip(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
@@ -67,7 +68,8 @@ def _zip(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) ->
             message = "How many loaders are read together here can't be told."
             ip.sites.report("DST102", node, message, "name them: zip(first, second)")
     parts = tuple(_element(ip, arguments, i, frame) for i in range(len(arguments.positional)))
-    return Value(element=Value(items=parts), params=union(v.params for _, v in arguments.all))
+    rows = any(collating.picked(ip, v, frame) for _, v in arguments.positional)
+    return Value(element=Value(items=parts), params=union(v.params for _, v in arguments.all), rows=rows)
 
 
 def _element(ip: Interpreter, arguments: Arguments, index: int, frame: Frame) -> Value:
@@ -89,7 +91,7 @@ def _sequence(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Fram
     if not arguments.positional:
         return Value(objs=frozenset({ip.allocate(node, frame)}))
     value = arguments.positional[0][1]
-    if value.shape_dim is not None:
+    if value.shape_dim is not None or (value.rows and sinks.is_runtime_argument(ip, node)):
         return value
     if (
         value.items is not None
@@ -100,8 +102,8 @@ def _sequence(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Fram
     fetching, frame.fetching = frame.fetching, node
     element = _element(ip, arguments, 0, frame)
     frame.fetching = fetching
-    if value.rows:
-        return collating.listed(EMPTY, element)
+    if collating.picked(ip, value, frame) and getattr(node.func, "id", "") not in ("set", "frozenset"):
+        return collating.listed(replace(value, items=None, objs=frozenset()), element)
     cell = ip.allocate(node, frame)
     ip.heap.add(cell, element)
     # A list that has a name may be changed.
@@ -134,7 +136,7 @@ def _sum(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) ->
 def _extreme(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
     """max, min of host numbers or of elements."""
     values = [v for _, v in arguments.positional]
-    if len(values) == 1 and values[0].rows:
+    if len(values) == 1 and values[0].rows and not values[0].is_sample:
         return Value(batch=REDUCED)
     if len(values) == 1:
         return replace(_element(ip, arguments, 0, frame), items=None)
@@ -214,14 +216,14 @@ def _map(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) ->
     from . import calls
 
     function = arguments.get(0, "func")
-    given: dict[int | str, Value] = {
-        i: _element(ip, arguments, i + 1, frame) for i in range(len(arguments.positional) - 1)
-    }
+    given = {i: _element(ip, arguments, i + 1, frame) for i in range(len(arguments.positional) - 1)}
     results = [
-        calls.enter(ip, ref, given, ip.closure(ref.node), None, frame) for ref in function.defs if ref.bound is None
+        calls.enter(ip, ref, {k + ref.shift: v for k, v in given.items()}, ip.closure(ref.node), None, frame)
+        for ref in function.defs
     ]
     taint = union(v.params for _, v in arguments.all)
-    return Value(element=join_all(results) if results else join_all(given.values()), params=taint)
+    rows = any(collating.picked(ip, v, frame) for _, v in arguments.positional[1:])
+    return Value(element=join_all(results) if results else join_all(given.values()), params=taint, rows=rows)
 
 
 def _filter(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import attributes, builtin, divisors, expressions, externals, making, methods, models, naming, owners, sinks
-from .values import EMPTY, HOST, Dep, FunctionRef, Role, Value, join, join_all
+from .values import EMPTY, HOST, Dep, FunctionRef, Role, Value, join, join_all, union
 
 if TYPE_CHECKING:
     from .interpreter import Frame, Interpreter
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 Operand = tuple[ast.expr, Value]
 MAX_DEPTH = 24
 STAR = "*"
+NAMED = "collections.namedtuple."
 
 
 class Arguments:
@@ -129,6 +130,11 @@ def _is_kept(ip: Interpreter, receiver: Value, name: str) -> bool:
 
 
 def _external(ip: Interpreter, ref: str, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
+    if ref == "collections.namedtuple" and not arguments.unpacked:
+        names = _names(arguments.get(1, "field_names"))
+        return Value(ref=f"{NAMED}{','.join(names)}") if names else HOST
+    if ref.startswith(NAMED):
+        return _named(ref[len(NAMED) :].split(","), arguments)
     if ref.startswith("builtins."):
         return builtin.call(ip, ref[9:], arguments, node, frame)
     return externals.call(ip, ref, arguments, node, frame)
@@ -153,10 +159,9 @@ def invoke(
     ip: Interpreter, ref: FunctionRef, arguments: Arguments, node: ast.Call, frame: Frame, forward: bool | None = None
 ) -> Value:
     """Enter a function of the program with evaluated arguments."""
-    shift = 1 if ref.bound is not None else 0
     given: dict[int | str, Value] = {}
     for index, (item, value) in enumerate(arguments.positional):
-        given[index + shift] = _passed(ip, item, value, frame)
+        given[index + ref.shift] = _passed(ip, item, value, frame)
     for name, (item, value) in arguments.keywords.items():
         given[name] = _passed(ip, item, value, frame)
     if arguments.star is not None:
@@ -186,7 +191,7 @@ def _rehome(ip: Interpreter, value: Value, function: ast.AST, node: ast.Call, in
     if value.items is not None:
         in_loop = in_loop and not any(_is_flattened(ip, v, function) for v in value.items)
         value = replace(value, items=tuple(_rehome(ip, v, function, node, in_loop) for v in value.items))
-    if value.dep is not Dep.GLOBAL or value.batch.whole:
+    if value.dep is not Dep.GLOBAL or (value.batch.whole and value.origin not in ip.made.filled):
         return value
     picked = in_loop and _within(ip, value.origin, function)
     return replace(
@@ -266,6 +271,7 @@ def _bind_parameters(ip: Interpreter, ref: FunctionRef, given: dict[int | str, V
     names = [a.arg for a in [*args.posonlyargs, *args.args]]
     defaults = dict(zip(reversed(names), (d for d in reversed(args.defaults))))
     defaults |= {a.arg: d for a, d in zip(args.kwonlyargs, args.kw_defaults) if d is not None}
+    given = {**dict(ref.given), **given}
     if ref.bound is not None:
         roles = ip.heap[ref.bound].roles
         given = {0: Value(objs=frozenset({ref.bound}), roles=roles), **given}
@@ -307,6 +313,8 @@ def construct(ip: Interpreter, cls: ast.ClassDef, arguments: Arguments, node: as
     roles = externals.class_roles(ip, cls)
     if roles:
         making.note_making(ip, frame)
+    if ip.classes.descends(cls, "typing.NamedTuple"):
+        return _named(_fields(cls), arguments)
     cell = ip.allocate(node, frame, cls.name, cls=cls)
     for role in roles:
         ip.heap.mark(cell, role)
@@ -328,9 +336,28 @@ def construct(ip: Interpreter, cls: ast.ClassDef, arguments: Arguments, node: as
     return value
 
 
+def _fields(cls: ast.ClassDef) -> list[str]:
+    return [s.target.id for s in cls.body if isinstance(s, ast.AnnAssign) and isinstance(s.target, ast.Name)]
+
+
+def _names(given: Value) -> list[str]:
+    """Field names of a named tuple, given as one string or as several."""
+    if isinstance(given.const, str):
+        return given.const.replace(",", " ").split()
+    return [item.const for item in given.items or () if isinstance(item.const, str)]
+
+
+def _named(names: list[str], arguments: Arguments) -> Value:
+    """An instance of a named tuple."""
+    given = {name: value for name, (_, value) in zip(names, arguments.positional)}
+    given |= {name: value for name, (_, value) in arguments.keywords.items()}
+    items = tuple(given.get(name, arguments.star or EMPTY) for name in names)
+    return Value(items=items, names=tuple(names), params=union(v.params for v in items))
+
+
 def _dataclass_fields(ip: Interpreter, cls: ast.ClassDef, cell: int, arguments: Arguments) -> None:
     """Fields of a class without `__init__` (a dataclass, a named tuple) are its arguments."""
-    names = [s.target.id for s in cls.body if isinstance(s, ast.AnnAssign) and isinstance(s.target, ast.Name)]
+    names = _fields(cls)
     for name, (_, value) in zip(names, arguments.positional):
         ip.heap.store(cell, name, value)
     for name, (_, value) in arguments.keywords.items():

@@ -29,8 +29,7 @@ def batch(ip: Interpreter, function: Value, sample: Value, frame: Frame) -> Valu
     argument = Value(batch=GLOBAL, element=sample, rows=True)
     quiet, ip.sites.quiet = ip.sites.quiet, True
     results = [
-        calls.enter(ip, ref, {int(ref.bound is not None): argument}, ip.closure(ref.node), None, frame, True)
-        for ref in function.defs
+        calls.enter(ip, ref, {ref.shift: argument}, ip.closure(ref.node), None, frame, True) for ref in function.defs
     ]
     ip.sites.quiet = quiet
     return join_all(results)
@@ -59,6 +58,8 @@ def joined(
         return None
     if ip.sites.quiet:
         return Value(batch=Batch(Dep.SAMPLE, dim=dim))
+    if operands[0][1].origin is not None and dim == 0:
+        return Value(batch=GLOBAL, origin=node, weak=operands[0][1].weak)
     return Value(batch=whole(dim), origin=node)
 
 
@@ -78,7 +79,7 @@ def transposed(value: Value) -> Value | None:
     """`zip(*samples)`: a list with an entry for each sample, for each member of a sample."""
     element = value.element
     if value.rows and (element is None or element.items is None):
-        return Value(element=Value(element=EMPTY, rows=True, batch=GLOBAL))
+        return Value(element=replace(value, element=EMPTY, items=None, objs=frozenset(), batch=GLOBAL))
     if element is None or element.items is None:
         return None
     kept = Value(batch=GLOBAL, rows=value.rows, origin=value.origin, weak=value.weak)
@@ -90,10 +91,20 @@ def listed(value: Value, element: Value) -> Value:
     return replace(value, element=element, rows=True)
 
 
-def in_loop_over_rows(ip: Interpreter, frame: Frame) -> bool:
-    """Whether the innermost running loop goes over the samples of a batch."""
+def picked(ip: Interpreter, value: Value, frame: Frame) -> bool:
+    """Whether iterating goes over all samples of a batch: of a list of them, of what a loop picks, of a whole batch."""
+    if value.is_sample or value.params or (frame.forward and not ip.sites.quiet):
+        return False
+    everything = value.batch.whole and not value.batch.exact and value.batch.dim == 0 and not value.batch.ragged
+    return value.rows or everything or (value.dep is Dep.GLOBAL and value.origin is not None)
+
+
+def in_loop_over_rows(ip: Interpreter, made: tuple[ast.AST, ...], frame: Frame) -> bool:
+    """Whether the innermost running loop goes over the samples of a batch, and a list was made just before it."""
     loop = frame.loops[-1] if frame.loops else None
-    return isinstance(loop, ast.For) and ip.sites.quiet and ip.current.get(loop.iter, EMPTY).rows
+    return (
+        isinstance(loop, ast.For) and made == frame.loops[:-1] and picked(ip, ip.current.get(loop.iter, EMPTY), frame)
+    )
 
 
 def of_cells(ip: Interpreter, value: Value) -> Value:

@@ -84,7 +84,7 @@ def _create(
         return Value(batch=whole(counted, 1 if name in _RANGES else None), origin=node)
     if name in _RANDOM_SIZED:
         # Sized like a whole batch, it is as whole as that; one row, or a number, goes to all samples.
-        sizes = _sizes(operands, keywords)
+        sizes = _sizes_given(operands, keywords)
         fresh = frame.loops and not any(v.measured for v in sizes) and bool(sizes) and sizes[0].const != 1
         return Value(batch=GLOBAL, origin=node if fresh else None, size0=_first_size(ip, operands, keywords))
     return Value(batch=GLOBAL, size0=_first_size(ip, operands, keywords) if name in _FILLED else None, made=node)
@@ -178,7 +178,8 @@ def _random_of_values(
         values = [v for _, v in everything]
         origin = node if any(v.origin is not None for v in values) else None
         if not any(v.is_sample for v in values):
-            return Value(batch=REDUCED, origin=origin)
+            size0 = next((v.size0 for v in values[:1]), None)
+            return Value(batch=REDUCED, origin=origin, size0=size0)
         return operators.elementwise(ip, everything, node, frame)
     for operand, value in everything:
         if value.is_sample:
@@ -221,5 +222,5 @@ def _first_size(ip: Interpreter, operands: list[Operand], keywords: dict[str, Op
                 return None
             node = node.elts[0]
             value = ip.sites.values.get(node, value)
-        return repr(value.const) if isinstance(value.const, int) else ip.text(node)
+        return repr(value.const) if isinstance(value.const, int) else value.size0 or ip.text(node)
     return None

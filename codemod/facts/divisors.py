@@ -57,7 +57,8 @@ def _given(ip: Interpreter, ref: FunctionRef, arguments: Arguments, node: ast.Ca
         if isinstance(holder, ast.Attribute) and getattr(ref.node, "name", "") == holder.attr:
             holder = holder.value
         given[names.pop(0)] = ip.text(holder)
-    for name, (expression, _) in zip(names, arguments.positional):
+    ahead = sum(isinstance(key, int) for key, _ in ref.given)  # given by `partial`, somewhere else
+    for name, (expression, _) in zip(names[ahead:], arguments.positional):
         given[name] = ip.text(expression) if is_pure(expression) else None
     for name, (expression, _) in arguments.keywords.items():
         if name in given:

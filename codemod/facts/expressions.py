@@ -36,6 +36,8 @@ def evaluate(ip: Interpreter, node: ast.expr, frame: Frame) -> Value:
     """Value of an expression, recorded; places already known to need an edit count as edited."""
     handler = _HANDLERS.get(type(node))
     value = handler(ip, node, frame) if handler else _children(ip, node, frame)
+    if node in ip.sites.reductions or node in ip.sites.splits:
+        _note_other(ip, node, value, frame)
     value = bends.followed(ip, node, _as_edited(ip, node, value), frame)
     if value.also:
         for picked in value.also:  # in another branch it is a batch made by hand, and here it has this rank's rows
@@ -44,6 +46,13 @@ def evaluate(ip: Interpreter, node: ast.expr, frame: Frame) -> Value:
     ip.sites.record(node, value)
     ip.current[node] = value
     return value
+
+
+def _note_other(ip: Interpreter, node: ast.expr, value: Value, frame: Frame) -> None:
+    """Whether what is reduced comes from whole data in this call, or what is split has this rank's rows already."""
+    if not frame.forward and not ip.sites.quiet:
+        whole_loss = node in ip.sites.reductions and value.dep is Dep.GLOBAL and not value.terms
+        ip.sites.others[node, frame.call] = whole_loss or (node in ip.sites.splits and has_sample(value))
 
 
 def _as_edited(ip: Interpreter, node: ast.expr, value: Value) -> Value:
@@ -132,7 +141,7 @@ def _name(ip: Interpreter, node: ast.Name, frame: Frame) -> Value:
         return Value(ref=qualified) if qualified else EMPTY
     if value.dep is Dep.PENDING and not frame.forward and not sinks.is_runtime_argument(ip, node):
         return sinks.arrive(ip, node, value, frame)
-    return collating.of_cells(ip, value) if value.objs and ip.sites.quiet else value
+    return collating.of_cells(ip, value) if value.objs else value
 
 
 def _lambda(ip: Interpreter, node: ast.Lambda, frame: Frame) -> Value:
@@ -194,17 +203,11 @@ def _comprehension(ip: Interpreter, node: ast.ListComp | ast.SetComp | ast.Gener
         frame,
         lambda: evaluate(ip, node.elt, frame) if lazy else _member(ip, node.elt, node.generators, frame),
     )
-    if any(ip.sites.values.get(g.iter, EMPTY).rows for g in node.generators):
-        return collating.listed(EMPTY, value)
+    over = ip.current.get(node.generators[0].iter, EMPTY)
+    if len(node.generators) == 1 and not isinstance(node, ast.SetComp) and collating.picked(ip, over, frame):
+        whole_list = EMPTY if ip.sites.quiet else Value(batch=GLOBAL, origin=node, weak=over.weak, params=value.params)
+        return collating.listed(whole_list, value)
     taint = union([value.params, *[ip.sites.values.get(g.iter, EMPTY).params for g in node.generators]])
-    over = ip.sites.values.get(node.generators[0].iter, EMPTY)
-    if (
-        over.element is not None
-        and over.origin is not None
-        and len(node.generators) == 1
-        and not node.generators[0].ifs
-    ):
-        return Value(batch=GLOBAL, element=value, params=taint, origin=node, weak=over.weak)  # of a picked list's rows
     if isinstance(node, ast.ListComp):
         cell = ip.allocate(node, frame)
         ip.heap.add(cell, value)
@@ -235,10 +238,36 @@ def _dictcomp(ip: Interpreter, node: ast.DictComp, frame: Frame) -> Value:
         evaluate(ip, node.key, frame)
         return _member(ip, node.value, node.generators, frame)
 
-    value = _in_comprehension(ip, node.generators, frame, body)
     cell = ip.allocate(node, frame)
+    known = _over_dict(ip, node, frame)
+    for name, held in known.items():
+        ip.heap.store(cell, name, held)
+    value = join_all(known.values()) if known else _in_comprehension(ip, node.generators, frame, body)
     ip.heap.add(cell, value)
     return Value(objs=frozenset({cell}), params=value.params)
+
+
+def _over_dict(ip: Interpreter, node: ast.DictComp, frame: Frame) -> dict[str, Value]:
+    """`{k: f(v) for k, v in batch.items()}` of a dict whose keys are known: the value of each."""
+    generator = node.generators[0]
+    call, target = generator.iter, generator.target
+    plain = len(node.generators) == 1 and not generator.ifs and isinstance(call, ast.Call) and not call.args
+    if not plain or not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
+        return {}
+    names = [part.id for part in getattr(target, "elts", ()) if isinstance(part, ast.Name)]
+    if call.func.attr != "items" or len(names) != 2 or getattr(node.key, "id", "") != names[0]:
+        return {}
+    evaluate(ip, call, frame)
+    cells = [ip.heap[cell] for cell in evaluate(ip, call.func.value, frame).objs]
+    if not cells or not all(cell.attrs and cell.is_dict for cell in cells):
+        return {}
+    saved, found = dict(frame.env), {}
+    for name in dict.fromkeys(name for cell in cells for name in cell.attrs):
+        held = join_all(cell.attrs.get(name, EMPTY) for cell in cells)
+        frame.env |= {names[0]: Value(const=name), names[1]: held}
+        found[name] = evaluate(ip, node.value, frame)
+    frame.env = saved
+    return found
 
 
 def _in_comprehension(
@@ -315,7 +344,7 @@ def _joinedstr(ip: Interpreter, node: ast.JoinedStr, frame: Frame) -> Value:
             sinks.as_global(ip, part.value, value, frame)
             if part.format_spec is not None:
                 evaluate(ip, part.format_spec, frame)
-    return EMPTY
+    return HOST
 
 
 def _yield(ip: Interpreter, node: ast.Yield, frame: Frame) -> Value:

@@ -12,6 +12,7 @@ from . import (
     collating,
     creation,
     distributions,
+    loops,
     making,
     models,
     modules,
@@ -26,7 +27,7 @@ from . import (
 from .local import is_local
 from .losstable import DIVISORS
 from .torchnames import TORCH_SPACES
-from .values import EMPTY, GLOBAL, HOST, Batch, Dep, Role, Value, join_all, union
+from .values import EMPTY, GLOBAL, HOST, Batch, Dep, FunctionRef, Role, Value, join_all, union
 
 if TYPE_CHECKING:
     from .calls import Arguments
@@ -89,6 +90,10 @@ def call(ip: Interpreter, ref: str, arguments: Arguments, node: ast.Call, frame:
     if ref in ("itertools.chain", "itertools.product", "itertools.chain.from_iterable"):
         return Value(element=join_all(v.element or EMPTY for _, v in arguments.all),
                      params=union(v.params for _, v in arguments.all))  # fmt: skip
+    if ref == "collections.deque":
+        cell = ip.allocate(node, frame)
+        ip.heap.add(cell, loops.element(ip, arguments.positional[0][1], frame) if arguments.positional else EMPTY)
+        return Value(objs=frozenset({cell}))
     if ref == "importlib.import_module" and node.args:
         return modules.by_call(ip, node) or unknown(ip, arguments, node, frame, ref)
     if ref in saved.SAVES:
@@ -114,6 +119,13 @@ def call(ip: Interpreter, ref: str, arguments: Arguments, node: ast.Call, frame:
         return made
     if ref.startswith("torch.autograd.grad"):
         return runtimecalls.gradient(ip, arguments, node, frame)
+    generator = _GENERATORS.get(ref)
+    if generator is not None:
+        unknown(ip, arguments, node, frame, ref)
+        return Value(ref=generator)
+    if ref in ("random.sample", "random.choices", "random.<generator>.sample", "random.<generator>.choices"):
+        element = loops.element(ip, arguments.get(0, "population"), frame)
+        return Value(batch=GLOBAL, element=element, rows=bool(frame.loops), origin=node if frame.loops else None)
     if ref.startswith("numpy.random.") and frame.loops and _draws_an_array(ref, arguments):
         value = unknown(ip, arguments, node, frame, ref)
         return replace(value, origin=node)
@@ -140,7 +152,14 @@ def _is_torch_function(ref: str) -> bool:
 
 # Position of the size among the arguments of NumPy's random functions.
 _NUMPY_SIZES = {"rand": 0, "randn": 0, "random": 0, "random_sample": 0, "standard_normal": 0, "choice": 1,
-                "uniform": 2, "normal": 2, "randint": 2, "binomial": 2, "beta": 2}  # fmt: skip
+                "uniform": 2, "normal": 2, "randint": 2, "integers": 2, "binomial": 2, "beta": 2}  # fmt: skip
+# What makes a stream of random numbers, and the name under which its methods are known.
+_GENERATORS = {
+    "numpy.random.default_rng": "numpy.random.<generator>",
+    "numpy.random.RandomState": "numpy.random.<generator>",
+    "numpy.random.Generator": "numpy.random.<generator>",
+    "random.Random": "random.<generator>",
+}
 
 
 def _draws_an_array(ref: str, arguments: Arguments) -> bool:
@@ -166,7 +185,16 @@ def _pass_through(ip: Interpreter, ref: str, arguments: Arguments, node: ast.Cal
         return replace(value, is_param=True, loose=not frame.forward, const=EMPTY.const)
     if ref in DATA_PARALLEL:
         return replace(value, wrapped=True)
+    if ref == "functools.partial" and value.defs:
+        return replace(value, defs=frozenset(_partial(held, arguments) for held in value.defs))
     return making.deep_copy(ip, value, node, frame) if ref == "copy.deepcopy" else value
+
+
+def _partial(ref: FunctionRef, arguments: Arguments) -> FunctionRef:
+    """A function with the arguments that `functools.partial` gives it ahead."""
+    by_position = [(ref.shift + i, value) for i, (_, value) in enumerate(arguments.positional[1:])]
+    by_name = [(name, value) for name, (_, value) in arguments.keywords.items()]
+    return replace(ref, given=(*ref.given, *by_position, *by_name))
 
 
 def _over_parameters(ip: Interpreter, ref: str, arguments: Arguments, frame: Frame) -> None:
@@ -187,8 +215,7 @@ def _checkpoint(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Fr
     given: dict[int | str, Value] = {}
     results = []
     for ref in function.defs:
-        shift = 1 if ref.bound is not None else 0
-        given = {i + shift: v for i, (_, v) in enumerate(arguments.positional[1:])}
+        given = {i + ref.shift: v for i, (_, v) in enumerate(arguments.positional[1:])}
         results.append(calls.enter(ip, ref, given, ip.closure(ref.node), node, frame))
     if results:
         return join_all(results)
@@ -267,7 +294,8 @@ def _remember_batch_size(ip: Interpreter, arguments: Arguments, node: ast.Call) 
     given = arguments.keywords.get("batch_size") or (arguments.positional[1] if len(arguments.positional) > 1 else None)
     if given is not None:
         expression, value = given
-        ip.batch_sizes[node] = repr(value.const) if isinstance(value.const, int) else ip.text(expression)
+        named = value.size0 or ip.text(expression)
+        ip.batch_sizes[node] = repr(value.const) if isinstance(value.const, int) else named
 
 
 def _in_forward(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame, ref: str) -> Value:
@@ -284,7 +312,8 @@ def unknown(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame,
         return _in_forward(ip, arguments, node, frame, ref)
     taint = union(v.params for _, v in arguments.all)
     shaped = any(
-        creation.counts_rows(ip, operand) or v.origin is not None or v.batch.exact for operand, v in arguments.all
+        creation.counts_rows(ip, operand) or v.origin is not None or v.batch.exact or v.rows
+        for operand, v in arguments.all
     )
     for operand, value in arguments.all:
         if value.dep > Dep.GLOBAL or is_local(value):

@@ -71,10 +71,15 @@ def _run(ip: Interpreter, cell: int, arguments: Arguments, node: ast.Call, frame
     for kind, hook in ip.heap[cell].hooks.items():
         given = [module, inputs, *([Value(element=EMPTY)] if "kwargs" in kind else [])]
         for ref in functions(ip, hook):
-            shift = 1 if ref.bound is not None else 0
             values = [*given, *([output] if kind.startswith("post") else [])]
             found = calls.enter(
-                ip, ref, {k + shift: v for k, v in enumerate(values)}, ip.closure(ref.node), node, frame, forward=True
+                ip,
+                ref,
+                {k + ref.shift: v for k, v in enumerate(values)},
+                ip.closure(ref.node),
+                node,
+                frame,
+                forward=True,
             )
             if kind.startswith("post") and found not in (EMPTY, HOST) and found.dep is not Dep.BOTTOM:
                 output = found

@@ -80,7 +80,7 @@ def batch(ip: Interpreter, loader: Value, frame: Frame) -> Value:
     shapes = [_structure(ip, cell, frame) for cell in loader.objs if Role.LOADER in ip.heap[cell].roles]
     shape = join_all(shapes) if shapes else Value(opaque=True)
     _note_iterating(ip, frame)
-    sharded = ip.assume_feeds or bool(loader.sources & ip.sites.feeds)
+    sharded = ip.assume_feeds or bool(loader.sources & (ip.sites.feeds | ip.sites.sharded))
     frame.alive.setdefault(_loop(frame), set()).add(loader.sources)
     collated = any(ip.heap[cell].attrs.get("collate_fn", EMPTY).defs for cell in loader.objs)
     return fill(ip, shape, loader.sources if sharded else frozenset(), sharded, collated)
@@ -127,7 +127,7 @@ def fill(ip: Interpreter, shape: Value, sources: frozenset[ast.AST], sharded: bo
     if shape.items is not None:
         items = tuple(fill(ip, v, sources, sharded, collated) for v in shape.items)
         if shape.dep is Dep.BOTTOM:
-            return Value(items=items, sources=sources)
+            return Value(items=items, names=shape.names, sources=sources)
         return replace(fill(ip, replace(shape, items=None), sources, sharded, collated), items=items)  # or a tensor
     if shape.objs:
         return _fill_dict(ip, shape, sources, sharded, collated)
@@ -178,7 +178,7 @@ def leafless(ip: Interpreter, value: Value, collated: bool = False) -> Value:
         return Value(rows=True, element=value.element)
     if value.items is not None and not any(ip.heap[cell].attrs for cell in value.objs):
         mixed = value.batch if value.is_sample else GLOBAL if value.dep is not Dep.BOTTOM else Batch()
-        return Value(batch=mixed, items=tuple(leafless(ip, v, collated) for v in value.items))
+        return Value(batch=mixed, items=tuple(leafless(ip, v, collated) for v in value.items), names=value.names)
     dicts = frozenset(cell for cell in value.objs if ip.heap[cell].attrs and ip.heap[cell].cls is None)
     if dicts:
         return Value(objs=dicts)

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from . import creation, losses, operators, reducing, sinks
-from .values import REDUCED, Batch, Dep, Value, tensor, whole
+from .values import NOTHING, REDUCED, Batch, Dep, Value, tensor, whole
 
 if TYPE_CHECKING:
     from .interpreter import Frame, Interpreter
@@ -20,6 +20,7 @@ def apply(ip: Interpreter, item: losses.Loss, operands: list[Operand], node: ast
     others = [v for v in values if not v.is_sample and v.dep > Dep.ROWS]
     if others:
         return tensor(others[0].batch, *values)
+    _split_targets(ip, operands[:2], frame)
     met = operators.meet(ip, operands[:3], frame)
     if met is not None:
         return Value(batch=whole(0) if item.reduction == "none" else REDUCED)
@@ -43,6 +44,16 @@ def apply(ip: Interpreter, item: losses.Loss, operands: list[Operand], node: ast
             ip.sites.report("DST110", node, f"The divisor of this loss can't be told: {reason}.")
             return tensor(Batch(Dep.UNKNOWN, reason=reason))
     return sinks.reduce_here(ip, node, value, frame, item.reduction, by)
+
+
+def _split_targets(ip: Interpreter, operands: list[Operand], frame: Frame) -> None:
+    """Targets of a batch that is made by hand have its rows, whatever they were made of; a constant goes to all."""
+    if frame.forward or not any(v.is_sample and v.sources and v.sources <= set(ip.sites.splits) for _, v in operands):
+        return
+    for node, value in operands:
+        constant = value.made is not None or value.params or value.const is not NOTHING or value.origin is not None
+        if value.dep is Dep.GLOBAL and not value.batch.whole and not constant:
+            operators.split(ip, node)
 
 
 def _reason(samples: list[Value]) -> str:

@@ -50,6 +50,7 @@ class Made:
         averages: heap cells of averaged models.
         hooked: heap cells of modules with hooks that are called themselves.
         batch_functions: functions whose result was split in a training loop.
+        filled: hand-made batches into which rows are written after they were made.
     """
 
     optimizers: dict[ast.Call, MadeOptimizer] = field(default_factory=dict)
@@ -76,3 +77,4 @@ class Made:
     averages: set[int] = field(default_factory=set)
     hooked: set[int] = field(default_factory=set)
     batch_functions: set[ast.AST] = field(default_factory=set)
+    filled: set[ast.AST] = field(default_factory=set)

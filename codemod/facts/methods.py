@@ -24,7 +24,7 @@ from . import (
 from .heap import Cell
 from .local import is_local
 from .torchnames import TENSOR_METHODS
-from .values import EMPTY, GLOBAL, HOST, Dep, Role, Value, join, join_all, union
+from .values import GLOBAL, HOST, Dep, Role, Value, join, join_all, union
 
 if TYPE_CHECKING:
     from .calls import Arguments
@@ -82,7 +82,9 @@ def call(ip: Interpreter, node: ast.Call, arguments: Arguments, frame: Frame) ->
     if receiver.is_sample or receiver.dep > Dep.SAMPLE:
         # A method of a batch object or model output: it keeps its rows.
         return receiver
-    return replace(value, params=value.params | receiver.params, element=receiver.element)
+    made = node if receiver.origin is not None and receiver.dep is Dep.GLOBAL and not receiver.objs else value.origin
+    params, weak = value.params | receiver.params, value.weak or receiver.weak
+    return replace(value, params=params, element=receiver.element, origin=made, weak=weak, rows=receiver.rows)
 
 
 def is_method_of(ip: Interpreter, node: ast.Call, frame: Frame) -> bool:
@@ -108,7 +110,7 @@ def _of_string(ip: Interpreter, arguments: Arguments, frame: Frame) -> Value:
     """`"…".format(…)`: what is written is global."""
     for operand, value in arguments.all:
         sinks.as_global(ip, operand, value, frame)
-    return EMPTY
+    return HOST
 
 
 def _of_module(
@@ -228,7 +230,7 @@ def _of_container(ip: Interpreter, name: str, cell: int, arguments: Arguments, n
             elif _counts(value) and stores.outlives_batch(ip, cell, frame):
                 value = sinks.as_global(ip, operand, value, frame)
             ip.heap.add(cell, loops.element(ip, value, frame) if name == "extend" else value)
-            held.rows = held.rows or collating.in_loop_over_rows(ip, frame)
+            held.rows = held.rows or collating.in_loop_over_rows(ip, held.loops, frame)
         for key, (_, value) in arguments.keywords.items():
             ip.heap.store(cell, key, value)
         return HOST

@@ -62,6 +62,7 @@ class Gathered:
 
     `parts`: the node is a list of tensors, not of one object per row: `runtime.gather(tuple(node))`.
     `why`: the code of the catalogue that tells why, "" where they only leave the iteration.
+    `rows`: it has one object per row, but may be a tuple: `runtime.gather(list(node))`.
     """
 
     node: ast.expr
@@ -69,6 +70,7 @@ class Gathered:
     of: str | None = None
     parts: bool = False
     why: str = ""
+    rows: bool = False
 
 
 @dataclass(frozen=True)
@@ -134,6 +136,14 @@ class Pad:
 
     node: ast.Call
     packed: str
+
+
+@dataclass(frozen=True)
+class Size:
+    """The loader's batch size in the shape of a slice: `text` is the number of the slice's rows, as source text."""
+
+    node: ast.expr
+    text: str
 
 
 @dataclass(frozen=True)
@@ -289,6 +299,7 @@ class Facts:
     fulls: list[Full] = field(default_factory=list)
     opened: list[Opened] = field(default_factory=list)
     pads: list[Pad] = field(default_factory=list)
+    sizes: list[Size] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     program: list[Facts] = field(default_factory=list, repr=False)
     _text: SourceText | None = None

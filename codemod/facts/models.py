@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import attributes, hooks, losscalls, losses, operators, packing
+from . import attributes, hooks, losscalls, losses, naming, operators, packing
 from .local import is_local
 from .model import Split
 from .values import EMPTY, HOST, Batch, Dep, FunctionRef, Role, Value, join_all, tensor
@@ -107,14 +107,17 @@ def _reached(
     """A prepared model runs: the loaders of its inputs are sharded, hand-made batches are split."""
     from . import expressions
 
-    for _, value in arguments.all:
+    for operand, value in arguments.all:
         sources = expressions.deep_sources(value) | held_sources(ip, value)
         ip.sites.feed(sources)
         for origin, dim in _origins(value):
             if dim is None and _is_weak(value) and not _is_understood(ip, cell):
                 ip.whole[origin] = None
             elif _is_training(ip, origin, frame):
-                operators.split(ip, origin, dim)
+                place = naming.after_filling(ip, origin, operand, frame)
+                operators.split(ip, place, dim)
+                if value.size0 is not None:
+                    ip.batch_sizes[place] = value.size0  # what else has so many rows has those of this batch
                 _remember_function(ip, origin)
     ip.ran_now.add(attributes.root(ip, cell))
     holder = node.func.value if isinstance(node.func, ast.Attribute) and method else node.func
@@ -135,7 +138,8 @@ def held_sources(ip: Interpreter, value: Value, depth: int = 3) -> frozenset[ast
 def _origins(value: Value) -> list[tuple[ast.expr, int | None]]:
     """Expressions that picked the hand-made and whole batches in a value, with the dimension of the rows if known."""
     found: list[tuple[ast.expr, int | None]] = []
-    if value.origin is not None and value.dep is Dep.GLOBAL and not (value.batch.whole and _stays_whole(value)):
+    listed = value.rows  # what a model does with a list of samples can't be told
+    if value.origin is not None and value.dep is Dep.GLOBAL and not listed and not _stays_whole(value):
         found.append((value.origin, value.batch.dim if value.batch.whole else None))
     for item in value.items or ():
         found.extend(_origins(item))
@@ -144,7 +148,7 @@ def _origins(value: Value) -> list[tuple[ast.expr, int | None]]:
 
 def _stays_whole(value: Value) -> bool:
     """Whether a whole batch can't be cut: rows of another number, or along no known dimension."""
-    return value.batch.ragged or value.batch.dim is None
+    return value.batch.whole and (value.batch.ragged or value.batch.dim is None)
 
 
 def _is_weak(value: Value) -> bool:

@@ -44,6 +44,12 @@ def _parts(node: ast.AST) -> Iterator[ast.expr]:
             yield part
 
 
+def rows_text(value: Value, frame: Frame) -> str | None:
+    """Source text of the number of a value's rows, by a name of the running function that has as many."""
+    names = [name for name, held in frame.env.items() if _is_rows_of(held, deep_sources(value))]
+    return f"{names[0]}.size(0)" if names else None
+
+
 def _is_rows_of(value: Value | None, sources: frozenset[ast.AST]) -> bool:
     """Whether a value is a tensor with the rows of these sources' batches, samples first."""
     if value is None or not value.is_sample or value.items is not None:
@@ -81,6 +87,28 @@ def argument_of(frame: Frame, name: str) -> ast.expr | None:
     given = frame.call.args
     plain = 0 <= position < len(given) and not any(isinstance(a, ast.Starred) for a in given)
     return given[position] if plain else None
+
+
+def after_filling(ip: Interpreter, origin: ast.expr, operand: ast.expr, frame: Frame) -> ast.expr:
+    """Where a batch made by hand is split: where it was picked; if its rows are written after that, where it is used.
+
+    What a function was given is split where that is called.
+    """
+    if origin not in ip.made.filled:
+        return origin
+    where: Frame | None = frame
+    while isinstance(operand, ast.Name) and where is not None:
+        given = argument_of(where, operand.id)
+        if given is None or _is_assigned(where.node, operand.id):
+            break
+        operand, where = given, where.caller
+    return operand
+
+
+def _is_assigned(function: ast.AST | None, name: str) -> bool:
+    """Whether a function assigns a name."""
+    nodes = ast.walk(function) if function is not None else ()
+    return any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store) for n in nodes)
 
 
 def _frames(frame: Frame | None) -> Iterator[Frame]:

@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import sinks
+from . import naming, sinks
 from .local import deep_sources
 from .model import Full, Split
 from .values import EMPTY, GLOBAL, NOTHING, REDUCED, ROWS, SAMPLE, Batch, Dep, Value, tensor, union, whole
@@ -159,7 +159,8 @@ def _without_samples(operands: list[Operand], node: ast.expr) -> Value:
         origin = next((v.origin for v in values if v.batch.whole), None)
         dims = {b.dim for b in wholes}
         batch = whole(dims.pop() if len(dims) == 1 else None, ragged=any(b.ragged for b in wholes))
-    return Value(batch=batch, params=taint, origin=origin, weak=weak)
+    size0 = next((v.size0 for v in values if v.size0 is not None), None)
+    return Value(batch=batch, params=taint, origin=origin, weak=weak, size0=size0)
 
 
 def meet(ip: Interpreter, operands: list[Operand], frame: Frame) -> Value | None:
@@ -175,11 +176,11 @@ def meet(ip: Interpreter, operands: list[Operand], frame: Frame) -> Value | None
         if value.batch.whole:
             fits = value.batch.dim is not None and not value.batch.ragged
             if fits and all(v.batch.dim == value.batch.dim and not v.batch.reason for v in samples):
-                split(ip, value.origin or operand, value.batch.dim)
+                split(ip, _place(ip, operand, value, frame), value.batch.dim)
             else:
                 kept = True
         elif value.origin is not None or _is_batch_shaped(ip, value, samples):
-            split(ip, value.origin or operand)
+            split(ip, _place(ip, operand, value, frame))
         elif value.whole and ip.sites.splits and not frame.forward:
             ip.sites.report("DST111", operand, "A slice meets what the model made of a whole batch.")
     if not kept or frame.forward:
@@ -188,6 +189,10 @@ def meet(ip: Interpreter, operands: list[Operand], frame: Frame) -> Value | None
         if value.is_sample:
             sinks.gather(ip, operand, value, frame)
     return Value(batch=whole(samples[0].batch.dim, ragged=True))
+
+
+def _place(ip: Interpreter, operand: ast.expr, value: Value, frame: Frame) -> ast.expr:
+    return operand if value.origin is None else naming.after_filling(ip, value.origin, operand, frame)
 
 
 def _is_batch_shaped(ip: Interpreter, value: Value, samples: list[Value]) -> bool:
@@ -289,7 +294,9 @@ def compare(ip: Interpreter, node: ast.Compare, frame: Frame) -> Value:
     if len(rows) != len(operands):
         for operand, _ in rows:
             sinks.count(ip, operand, frame)
-    return Value(batch=REDUCED if any(v.batch.data for _, v in operands) else GLOBAL)
+    origin = node if any(v.origin is not None for _, v in operands) else None
+    batch = REDUCED if any(v.batch.data for _, v in operands) else GLOBAL
+    return Value(batch=batch, origin=origin, weak=any(v.weak for _, v in operands))
 
 
 __all__ = ["SAMPLE", "Operand", "binary", "combine", "compare", "coupled", "elementwise", "full", "split", "unary"]

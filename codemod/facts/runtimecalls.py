@@ -21,7 +21,7 @@ def call(ip: Interpreter, name: str, arguments: Arguments, node: ast.Call, frame
     from . import expressions
 
     first = arguments.positional[0][1] if arguments.positional else EMPTY
-    if frame.forward and name in _REDUCTIONS | {"gather", "draw", "split", "backward"}:
+    if frame.forward and name in _REDUCTIONS | {"gather", "draw", "backward"}:
         _note_step(ip, frame)
     if name in _REDUCTIONS:
         return replace(tensor(REDUCED), params=first.params)

@@ -130,7 +130,8 @@ def gather(ip: Interpreter, node: ast.expr, value: Value, frame: Frame, why: str
         dim = value.batch.dim if value.is_sample and value.batch.dim is not None else 0
         before = ip.sites.gathers.get(node)
         why = why or ("" if before is None else before.why)
-        item = Gathered(node, dim, of_text(ip, node, value, frame), _is_list_of_tensors(ip, node, value), why)
+        parts = _is_list_of_tensors(ip, node, value)
+        item = Gathered(node, dim, of_text(ip, node, value, frame), parts, why, value.rows)
         ip.sites.keep(ip.sites.gathers, node, item)
     return expressions.globalised(value)
 

@@ -12,8 +12,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ..findings import Finding, finding
-from .model import Arrival, Count, Draw, Full, Gathered, Opened, Pad, Reduction, Split
+from .model import Arrival, Count, Draw, Full, Gathered, Opened, Pad, Reduction, Size, Split
 from .values import EMPTY, Value, join
+
+OTHERS = (
+    "One call of this function gives it slices of a batch, another one whole data, and the same line can't do both."
+)
+OTHERS_HINT = "cut what is whole where it is made: batch = runtime.split(batch); or write two functions"
 
 
 @dataclass
@@ -29,6 +34,7 @@ class Sites:
         quiet: a collate function is interpreted.
         ratios: where sums over the batch stop being linear: the divisors of quotients, else `None`.
         used: keys of the places that the running pass met or made use of.
+        others: place that is reduced or split, and call of its function -> whether there is nothing to do in that call.
     """
 
     values: dict[ast.AST, Value] = field(default_factory=dict)
@@ -41,6 +47,7 @@ class Sites:
     fulls: dict[ast.AST, Full] = field(default_factory=dict)
     opened: dict[ast.AST, Opened] = field(default_factory=dict)
     pads: dict[ast.AST, Pad] = field(default_factory=dict)
+    sizes: dict[ast.AST, Size] = field(default_factory=dict)
     repads: set[ast.AST] = field(default_factory=set)
     ratios: dict[ast.AST, ast.expr | None] = field(default_factory=dict)
     findings: dict[tuple[str, ast.AST], Finding] = field(default_factory=dict)
@@ -48,6 +55,7 @@ class Sites:
     sharded: set[ast.AST] = field(default_factory=set)
     owned: set[int] = field(default_factory=set)
     used: set[object] = field(default_factory=set)
+    others: dict[tuple[ast.AST, ast.Call | None], bool] = field(default_factory=dict)
     changed: bool = False
     quiet: bool = False
 
@@ -58,13 +66,17 @@ class Sites:
         self.findings.clear()
         self.ratios.clear()
         self.used.clear()
+        self.others.clear()
 
     def prune(self) -> None:
         """Drop places that earlier passes found and the last one had no use for."""
         tables: list[dict[Any, Any]] = [self.reductions, self.arrivals, self.counts, self.gathers]
-        for table in [*tables, self.draws, self.splits, self.fulls, self.opened, self.pads]:
+        for table in [*tables, self.draws, self.splits, self.fulls, self.opened, self.pads, self.sizes]:
             for key in [key for key in table if key not in self.used]:
                 del table[key]
+        for (node, _), differs in self.others.items():
+            if differs and (node in self.reductions or node in self.splits):
+                self.report("DST102", node, OTHERS, OTHERS_HINT)
 
     def record(self, node: ast.AST, value: Value) -> None:
         """Join a value into what is known of an expression."""

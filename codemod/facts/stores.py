@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import attributes, bends, changes, expressions, loops, memory, modules, operators, sinks
+from . import attributes, bends, changes, expressions, loops, memory, modules, operators, sinks, subscripts
 from .values import EMPTY, EXACT_ROWS, GLOBAL, HOST, REDUCED, SAMPLE, Batch, Dep, Role, Value, tensor
 
 if TYPE_CHECKING:
@@ -140,12 +140,16 @@ def _item(ip: Interpreter, target: ast.Subscript, value: Value, frame: Frame) ->
 
 def _into_slice(ip: Interpreter, target: ast.Subscript, base: Value, value: Value, frame: Frame) -> Value:
     """Write into rows: a whole batch is cut to them first; by position in the batch only if the rows can be whole."""
-    from . import subscripts
-
     statement = frame.statement
     if subscripts.is_by_position(ip, base, target):
+        split = [source for source in base.sources if source in ip.sites.splits]
         if base.built:
             sinks.gather(ip, target.value, base, frame)
+        elif split:
+            for source in split:
+                ip.made.filled.add(source)
+                del ip.sites.splits[source]
+            ip.sites.changed = True
         else:
             ip.sites.report(
                 "DST110", target, "It is written into the batch by position, and each process holds a slice."
@@ -179,6 +183,11 @@ def outlives_batch(ip: Interpreter, cell: int, frame: Frame) -> bool:
 def augment(ip: Interpreter, node: ast.AugAssign, frame: Frame) -> None:
     """`target op= value`: what accumulates beyond the iteration is global."""
     load = _as_load(ip, node.target)
+    if isinstance(node.target, ast.Subscript) and not frame.forward:
+        subscripts.index(ip, node.target.slice, frame)
+        base = expressions.evaluate(ip, node.target.value, frame)
+        if base.is_sample:
+            _into_slice(ip, node.target, base, EMPTY, frame)
     old = expressions.evaluate(ip, load, frame)
     new = expressions.evaluate(ip, node.value, frame)
     if old.is_param:

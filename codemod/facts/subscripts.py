@@ -22,12 +22,11 @@ def subscript(ip: Interpreter, node: ast.Subscript, frame: Frame) -> Value:
     if base.is_param and not base.objs and base.items is None and changes.is_read(ip, base, frame):
         operators.full(ip, node.value, base)
         base = replace(base, is_param=False)
-    index = _index(ip, node.slice, frame)
-    value = _get(ip, base, index, node, frame)
+    value = _get(ip, base, index(ip, node.slice, frame), node, frame)
     return attributes.arrive_or_keep(ip, node, value, frame)
 
 
-def _index(ip: Interpreter, node: ast.expr, frame: Frame) -> Value:
+def index(ip: Interpreter, node: ast.expr, frame: Frame) -> Value:
     from . import expressions
 
     if isinstance(node, ast.Slice):
@@ -36,7 +35,7 @@ def _index(ip: Interpreter, node: ast.expr, frame: Frame) -> Value:
                 expressions.evaluate(ip, part, frame)
         return EMPTY
     if isinstance(node, ast.Tuple):
-        values = [_index(ip, item, frame) for item in node.elts]
+        values = [index(ip, item, frame) for item in node.elts]
         return Value(items=tuple(values))
     return expressions.evaluate(ip, node, frame)
 
@@ -49,16 +48,15 @@ def _get(ip: Interpreter, base: Value, index: Value, node: ast.Subscript, frame:
     if base.ref is not None and base.ref.endswith(".__dict__") and not base.objs:
         name = index.const if isinstance(index.const, str) else "<dynamic>"
         return Value(ref=base.ref.removesuffix("__dict__") + name)
+    part = _part_of_list(ip, base, node, frame)
+    if part is not None:
+        return part
     if base.items is not None:
         return _of_tuple(base, index, node)
     if base.has(Role.LOADER) and not base.objs:
         return base
     if base.objs and not base.is_sample:
-        found = _of_container(ip, base, index, frame)
-        if not isinstance(node.slice, ast.Slice) or not _is_list(ip, base):
-            return found
-        picks = not frame.forward and not base.params and _range_of_loop(ip, node.slice, frame)
-        return _listed(found, node) if picks else base
+        return _of_container(ip, base, index, frame)
     if base.element is not None and not base.is_sample:
         return loops.element(ip, base, frame)
     if base.is_sample:
@@ -84,6 +82,22 @@ def _of_shape(base: Value, index: Value, node: ast.Subscript) -> Value:
     if dim is not None and dim >= 0 and index.const == dim:
         return Value(batch=EXACT_ROWS, sources=base.sources, built=frozenset({node}))
     return Value(batch=base.batch if index.const == 0 else GLOBAL, measured=base.measured)
+
+
+def _part_of_list(ip: Interpreter, base: Value, node: ast.Subscript, frame: Frame) -> Value | None:
+    """`rows[i:i + n]` of a list: a range of a running loop picks a batch; `None` if it is no part of a list."""
+    if not isinstance(node.slice, ast.Slice) or base.is_sample or not (base.objs or base.element is not None):
+        return None
+    if not _is_list(ip, base):
+        return None
+    bounds = (_constant(node.slice.lower), _constant(node.slice.upper))
+    if base.items is not None and any(isinstance(bound, int) for bound in bounds):
+        return None  # members that are known one by one
+    element = loops.element(ip, replace(base, rows=False), frame)
+    if frame.loops and not frame.forward and not base.params and _range_of_loop(ip, node.slice, frame):
+        records = element.items is not None or bool(element.objs)
+        return Value(batch=GLOBAL, element=element, rows=True, origin=node, weak=not records)
+    return replace(base, items=None, element=element)
 
 
 def _constant(node: ast.expr | None) -> object:
@@ -128,12 +142,6 @@ def _is_list(ip: Interpreter, base: Value) -> bool:
     """Whether a value is a list that the program makes."""
     cells = [ip.heap[cell] for cell in base.objs]
     return all(cell.cls is None and cell.ref is None and not cell.roles and not cell.is_dict for cell in cells)
-
-
-def _listed(member: Value, node: ast.Subscript) -> Value:
-    """A batch as a list of records: its rows are picked, and each is what the list holds."""
-    records = member.items is not None or bool(member.objs)
-    return Value(batch=GLOBAL, element=member, origin=node, weak=not records)
 
 
 def _of_sample(ip: Interpreter, base: Value, index: Value, node: ast.Subscript, frame: Frame) -> Value:

@@ -11,6 +11,7 @@ from . import (
     changes,
     collating,
     creation,
+    dims,
     indexing,
     losscalls,
     losses,
@@ -82,7 +83,7 @@ def apply(
     if not any(is_local(v) for _, v in everything):
         if any(holds_whole(v) for _, v in everything):
             return wholes.apply(ip, name, operands, keywords, node, frame)
-        return _replicated(name, operands, keywords, node, frame)
+        return _replicated(ip, name, operands, keywords, node, frame)
     if name in DIVISORS:
         return losscalls.apply(ip, losses.of_function(ip, name, node), everything, node, frame)
     if not operands:
@@ -122,12 +123,14 @@ def _nonlinear(value: Value) -> Value:
 
 
 def _replicated(
-    name: str, operands: list[Operand], keywords: dict[str, Operand], node: ast.Call, frame: Frame
+    ip: Interpreter, name: str, operands: list[Operand], keywords: dict[str, Operand], node: ast.Call, frame: Frame
 ) -> Value:
     """Every operand is the same on all ranks, and so is the result."""
     values = [v for _, v in [*operands, *keywords.values()]]
     data = any(v.batch.data for v in values)
     keeps_rows = name not in REDUCTIONS and name not in METADATA
+    if name in REDUCTIONS and isinstance(over := dims.of_call(operands, keywords, REDUCTIONS[name][1]), (int, tuple)):
+        keeps_rows = not dims.touch(Batch(Dep.SAMPLE, dim=ip.split_dim or 0), over)
     origin = node if keeps_rows and any(v.origin is not None for v in values) else None
     if name == "stack" and frame.loops and _stacks_slices(node):
         origin = node

@@ -28,10 +28,16 @@ class Role(Enum):
 
 @dataclass(frozen=True)
 class FunctionRef:
-    """A function of the program, with the object that it is bound to."""
+    """A function of the program, with the object that it is bound to and the arguments that `partial` gave it."""
 
     node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
     bound: int | None = None
+    given: tuple[tuple[int | str, Value], ...] = ()
+
+    @property
+    def shift(self) -> int:
+        """Position of the parameter that the first argument of a call goes to."""
+        return (self.bound is not None) + sum(isinstance(key, int) for key, _ in self.given)
 
 
 class _Nothing(Enum):
@@ -53,6 +59,7 @@ class Value:
         roles: what the value is.
         objs: heap cells it may be.
         items: members of a tuple of known length.
+        names: their names in a named tuple.
         element: what iterating or indexing it gives, where it has no known length.
         ref: dotted name of something outside the program (module, class, function); several joined by "|", and too
             many as `SEVERAL`.
@@ -90,6 +97,7 @@ class Value:
     roles: frozenset[Role] = frozenset()
     objs: frozenset[int] = frozenset()
     items: tuple[Value, ...] | None = None
+    names: tuple[str, ...] = ()
     element: Value | None = None
     ref: str | None = None
     defs: frozenset[FunctionRef] = frozenset()
@@ -193,6 +201,7 @@ def join(a: Value, b: Value) -> Value:
         roles=a.roles | b.roles,
         objs=a.objs | b.objs,
         items=items,
+        names=a.names or b.names if items is not None else (),
         element=element,
         ref=_join_ref(a.ref, b.ref),
         defs=a.defs | b.defs,

@@ -6,7 +6,9 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import operators, sinks
+from . import naming, operators, sinks
+from .losses import is_pure
+from .model import Size
 from .values import Batch, Dep, Value, tensor, whole
 
 if TYPE_CHECKING:
@@ -33,6 +35,8 @@ def view(ip: Interpreter, operands: list[Operand], keywords: dict[str, Operand],
             return moved(value, index if together else None, len(sizes))
         if size.shape_dim is not None:
             return moved(value, value.batch.dim)
+    if _follows(ip, value, operands[0][0], sizes, frame):
+        return moved(value, value.batch.dim, len(sizes))
     if frame.forward and sizes and all(isinstance(size.const, int) and size.const > 0 for _, size in sizes):
         ip.sites.report("DST110", node, _FIXED, _FOLLOW)  # no -1 that follows the rows
     if value.batch.dim != 0 and any(_is_batch_size(ip, value, size) for size in sizes):
@@ -51,6 +55,19 @@ def view(ip: Interpreter, operands: list[Operand], keywords: dict[str, Operand],
         if _is_batch_size(ip, value, sizes[lead]) or _is_option(sizes[lead][1]):
             ip.sites.report("DST110", node, _FIXED, _FOLLOW)
     return moved(value, lead, len(sizes) or None)
+
+
+def _follows(ip: Interpreter, value: Value, node: ast.expr, sizes: list[Operand], frame: Frame) -> bool:
+    """Whether the size in the rows' place is the loader's batch size, and can be that of the slice instead."""
+    dim = value.batch.dim
+    if dim is None or dim >= len(sizes) or not _is_batch_size(ip, value, sizes[dim]):
+        return False
+    others = [size.const for k, (_, size) in enumerate(sizes) if k != dim]
+    rows = f"{ip.text(node)}.size({dim})" if is_pure(node) else naming.rows_text(value, frame)
+    text = rows if -1 in others else "-1"
+    if text is not None:
+        ip.sites.keep(ip.sites.sizes, sizes[dim][0], Size(sizes[dim][0], text))
+    return text is not None
 
 
 def sizes_of(operands: list[Operand], keywords: dict[str, Operand]) -> list[Operand]:
@@ -81,7 +98,7 @@ def _is_option(size: Value) -> bool:
 def _is_batch_size(ip: Interpreter, value: Value, size: Operand) -> bool:
     """Whether a size is the batch size of the loader that a value comes from."""
     node, held = size
-    text = repr(held.const) if isinstance(held.const, int) else ip.text(node)
+    text = repr(held.const) if isinstance(held.const, int) else held.size0 or ip.text(node)
     return any(ip.batch_sizes.get(source) == text for source in value.sources)
 
 

@@ -4,6 +4,8 @@
     +x, y = runtime.split(get_batch("train"))
     -noise = torch.randn(images.size(0), 100, device=device)
     +noise = runtime.draw(torch.randn, images.size(0), 100, device=device)
+    -out = model(x.view(args.batch_size, -1))
+    +out = model(x.view(x.size(0), -1))
 
 The replicated stream gives every process the very numbers of the original, each keeps its rows
 (huggingface/transformers#37932, open-mmlab/mmdetection#1083).
@@ -14,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..edits import Argument, Callee, Span, Wrap
+from ..edits import Argument, Callee, Replace, Span, Wrap
 from . import Outcome, rule
 
 if TYPE_CHECKING:
@@ -30,6 +32,8 @@ def batch(facts: Facts, options: Options) -> Iterator[Outcome]:
         extra = {"dim": str(split.dim)} if split.dim else {}
         params = {"runtime": runtime, "name": "split", "options": extra}
         yield Wrap(Span.of(split.node), "wrap", params, kind="batch", code="DST103")
+    for size in facts.sizes:
+        yield Replace(Span.of(size.node), "text", {"text": size.text}, kind="batch")
     for draw in facts.draws:
         span = Span.of(draw.call)
         call = {"runtime": runtime, "name": "draw"}

@@ -37,7 +37,7 @@ def reduction(facts: Facts, options: Options) -> Iterator[Outcome]:
         yield wrapped(facts, count.node, "sum", "count", of=count.of)
     for gathered in facts.gathers:
         given = {"dim": str(gathered.dim or ""), "of": gathered.of}
-        template = "gather_parts" if gathered.parts else "wrap"
+        template = "gather_parts" if gathered.parts else "gather_rows" if gathered.rows else "wrap"
         yield replace(wrapped(facts, gathered.node, "gather", "gathered", template, **given), code=gathered.why)
     for full in facts.fulls:
         yield wrapped(facts, full.node, "full", "parameters")

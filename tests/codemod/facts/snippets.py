@@ -78,6 +78,7 @@ def edits(facts: Facts) -> list[str]:
     ]
     found += [(d.call, call("draw", facts.text(d.call.func), of=d.of)) for d in facts.draws]
     found += [(s.node, call("split", facts.text(s.node), dim=str(s.dim) if s.dim else None)) for s in facts.splits]
+    found += [(s.node, f"{facts.text(s.node)} -> {s.text}") for s in facts.sizes]
     found += [(f.node, call("full", facts.text(f.node))) for f in facts.fulls]
     found += [(a.statement, f"{a.target} = {call(a.kind, a.target, by=a.by, of=a.of)}") for a in facts.arrivals]
     found.sort(key=lambda pair: (pair[0].lineno, pair[0].col_offset, -(pair[0].end_col_offset or 0)))  # type: ignore[attr-defined]

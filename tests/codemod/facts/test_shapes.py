@@ -147,7 +147,16 @@ BY_POSITION = [
     ("for i in range(len(out)):\n    print(out[i])", ["sum(len(out))", "gather(out)"]),
     ("print(out.select(0, 3))", ["gather(out)"]),
     ("z = x[[2, 0, 1]]", ["gather(x)"]),
-    ("z = x.view(batch_size, -1)", ["gather(x)"]),
+    ("z = x.view(batch_size, -1)", ["batch_size -> x.size(0)"]),
+    ("z = x.tanh().reshape(batch_size, 2, 2)", ["batch_size -> -1"]),
+    ("z = x.view(batch_size * 2, 2)", ["gather(x)"]),
+    ("print(x.shape)", ["gather(x)"]),
+    ("z = torch.zeros(x.shape)", []),
+    ("shape = tuple(x.size())\nprint(shape)", ["gather(x)"]),
+    ("print(x.shape[1:])", []),
+    ("ok = x.shape == out.shape", []),
+    ("ok = x.shape == (7, 4)", ["gather(x)"]),
+    ("z = torch.randint(0, len(x), (2,))", ["sum(len(x))"]),
     ("z = x.index_select(0, torch.tensor([1, 0]))", ["gather(x)"]),
 ]
 
