@@ -261,6 +261,8 @@ def _over_dict(ip: Interpreter, node: ast.DictComp, frame: Frame) -> dict[str, V
     cells = [ip.heap[cell] for cell in evaluate(ip, call.func.value, frame).objs]
     if not cells or not all(cell.attrs and cell.is_dict for cell in cells):
         return {}
+    if any(held.objs for cell in cells for held in cell.attrs.values()):
+        return {}  # of models and the like: what is made of each is told from the others by nothing
     saved, found = dict(frame.env), {}
     for name in dict.fromkeys(name for cell in cells for name in cell.attrs):
         held = join_all(cell.attrs.get(name, EMPTY) for cell in cells)
