@@ -139,6 +139,13 @@ class Batches:
         once = now.kind == other.kind == "split" and now.made == other.made == 1
         return once or other.previous < now.previous < then < now.latest.serial
 
+    def _in_use(self, found: list[Batch]) -> list[Batch]:
+        """Without what was made by hand before another source took over: its loop is most likely over."""
+        latest = max(found, key=lambda b: b.serial, default=None)
+        split = [b for b in found if b is not latest and b.source.kind == "split"]
+        over = [b for b in split if latest is not None and not self._confused(latest.source, b.source)]
+        return [b for b in found if not any(b is gone for gone in over)]
+
     def _named(self, caller: str, of: Any) -> Batch:
         if isinstance(of, Batch):
             return of
@@ -153,7 +160,7 @@ class Batches:
         live = [s.latest for s in self.sources if s.latest is not None and (s.live or s.loose)]
         past = [s.before for s in self.sources] + [s.latest for s in self.sources if not (s.live or s.loose)]
         for candidates in (live, [b for b in past if b is not None]):
-            found = [b for b in candidates if b.local in rows]
+            found = self._in_use([b for b in candidates if b.local in rows])
             if any(b.counts != found[0].counts for b in found):
                 raise BatchError(
                     f"runtime.{caller}(of=…): {' and '.join(map(_describe, found))} have the same number of rows on "

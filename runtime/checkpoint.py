@@ -50,6 +50,15 @@ def save(obj: Any, f: Any, **options: Any) -> None:
             on_main(_write, whole, os.fspath(f), options)
         else:
             torch.save(whole, f, **options)
+            _settle(f)
+
+
+def _settle(f: Any) -> None:
+    """Let no rank go on before what rank 0 wrote into an open file can be read from its path."""
+    if hasattr(f, "flush"):
+        f.flush()
+    if hasattr(f, "name") and state.world_size > 1 and not (state.extra.get("alone") or state.extra.get("in turn")):
+        any_rank(False)
 
 
 def _write(obj: Any, path: str, options: dict[str, Any]) -> None:

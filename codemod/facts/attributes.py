@@ -13,6 +13,7 @@ from .values import COUNTED, EMPTY, GLOBAL, HOST, Batch, Dep, FunctionRef, Role,
 if TYPE_CHECKING:
     from .interpreter import Frame, Interpreter
 
+CLASS = "class"
 _SAME_ROWS = {"data", "grad", "real", "imag"}
 _METADATA = {"dtype", "device", "ndim", "requires_grad", "is_cuda", "itemsize", "layout", "grad_fn", "is_leaf"}
 
@@ -151,6 +152,8 @@ def _of_cell(ip: Interpreter, index: int, name: str, frame: Frame) -> Value:
         method = ip.classes.method(cell.cls, name)
         if method is not None:
             ref = FunctionRef(method, None if _is(method, "staticmethod") else index)
+            if _is(method, "classmethod"):
+                ref = FunctionRef(method, _class_cell(ip, cell.cls))
             if _is(method, "property"):
                 return calls.enter(ip, ref, {}, ip.closure(method), None, frame)
             return join(Value(defs=frozenset({ref})), cell.attrs.get(name, EMPTY))
@@ -170,11 +173,17 @@ def _of_class(ip: Interpreter, cls: ast.ClassDef, name: str) -> Value:
     found = EMPTY
     for item in ip.classes.lineage(cls):
         if isinstance(item, ast.ClassDef):
-            found = join(found, ip.heap[ip.heap.allocate(item, "class", cls=item)].attrs.get(name, EMPTY))
+            found = join(found, ip.heap[_class_cell(ip, item)].attrs.get(name, EMPTY))
             method = ip.classes.method(item, name)
             if method is not None:
-                found = join(found, Value(defs=frozenset({FunctionRef(method)})))
+                bound = _class_cell(ip, cls) if _is(method, "classmethod") else None
+                found = join(found, Value(defs=frozenset({FunctionRef(method, bound)})))
     return found
+
+
+def _class_cell(ip: Interpreter, cls: ast.ClassDef) -> int:
+    """The object that holds the attributes of a class."""
+    return ip.heap.allocate(cls, CLASS, cls=cls)
 
 
 def _is(method: ast.FunctionDef, decorator: str) -> bool:

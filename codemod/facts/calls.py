@@ -257,6 +257,25 @@ def enter(
     return result
 
 
+def decorate(ip: Interpreter, decorator: Value, made: Value, frame: Frame) -> None:
+    """A decorator of the program gets a function or class, which it may keep: a registry."""
+    for ref in decorator.defs:
+        enter(ip, ref, {int(ref.bound is not None): made}, ip.closure(ref.node), None, frame)
+
+
+def entered(ip: Interpreter, value: Value, frame: Frame) -> Value:
+    """What `with value as target:` binds: what a generator yields, what `__enter__` returns, else the value itself."""
+    if value.stream and value.element is not None:
+        return value.element
+    found = []
+    for cell in value.objs:
+        cls = ip.heap[cell].cls
+        method = ip.classes.method(cls, "__enter__") if cls is not None else None
+        if method is not None:
+            found.append(enter(ip, FunctionRef(method, cell), {}, ip.closure(method), None, frame))
+    return join_all(found) if found else value
+
+
 def _recursions(node: ast.AST, frame: Frame | None) -> int:
     count = 0
     while frame is not None:
@@ -273,8 +292,11 @@ def _bind_parameters(ip: Interpreter, ref: FunctionRef, given: dict[int | str, V
     defaults |= {a.arg: d for a, d in zip(args.kwonlyargs, args.kw_defaults) if d is not None}
     given = {**dict(ref.given), **given}
     if ref.bound is not None:
-        roles = ip.heap[ref.bound].roles
-        given = {0: Value(objs=frozenset({ref.bound}), roles=roles), **given}
+        held = ip.heap[ref.bound]
+        itself = Value(objs=frozenset({ref.bound}), roles=held.roles)
+        if held.kind == attributes.CLASS and held.cls is not None:
+            itself = Value(classes=frozenset({held.cls}))
+        given = {0: itself, **given}
     for index, name in enumerate(names):
         value = given.get(index, given.get(name))
         if value is None and name not in defaults:

@@ -12,7 +12,7 @@ from typing import Any
 
 from ..findings import Finding
 from ..program import Module, Program
-from . import calls, expressions, modules, narrowing, owners, stores
+from . import attributes, calls, expressions, modules, narrowing, owners, stores
 from .heap import Classes, Heap
 from .made import Made
 from .names import Names
@@ -211,7 +211,10 @@ class Interpreter:
         for decorator in node.decorator_list:
             expressions.evaluate(self, decorator, frame)
         self.closures[node] = frame
-        self.bind(node.name, Value(defs=frozenset({FunctionRef(node)})), frame)
+        made = Value(defs=frozenset({FunctionRef(node)}))
+        self.bind(node.name, made, frame)
+        for decorator in node.decorator_list:
+            calls.decorate(self, self.current.get(decorator, EMPTY), made, frame)
 
     _asyncfunctiondef = _functiondef
 
@@ -232,9 +235,12 @@ class Interpreter:
                 self._defaults(statement, inner)
             else:
                 self.statement(statement, inner)
-        cell = self.heap.allocate(node, "class", cls=node)
+        cell = self.heap.allocate(node, attributes.CLASS, cls=node)
         for name, value in inner.env.items():
             self.heap.store(cell, name, value)
+        for decorator in node.decorator_list:  # it may put the class into a registry
+            made = Value(classes=frozenset({node}))
+            calls.decorate(self, expressions.evaluate(self, decorator, frame), made, frame)
 
     def _assign(self, node: ast.Assign, frame: Frame) -> None:
         value = expressions.evaluate(self, node.value, frame)
@@ -326,7 +332,7 @@ class Interpreter:
         for item in node.items:
             value = expressions.evaluate(self, item.context_expr, frame)
             if item.optional_vars is not None:
-                stores.store(self, item.optional_vars, value, node, frame)
+                stores.store(self, item.optional_vars, calls.entered(self, value, frame), node, frame)
         return self.block(node.body, frame)
 
     _asyncwith = _with
