@@ -22,13 +22,15 @@ def of_text(ip: Interpreter, node: ast.AST, value: Value, frame: Frame) -> str |
     one at each call.
     """
     frame = next((found for found in _frames(frame) if _home_of(found) is _home(ip, node)), frame)
-    if not needs_name(ip, value, frame):
-        return None
     sources = deep_sources(value)
     here = frame.env if _home(ip, node) is _home_of(frame) else {}
     inside = [part.id for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load)]
     fit = [name for name in [*inside, *here] if _is_rows_of(here.get(name), sources)]
-    found = min(fit, key=lambda name: (not here[name].leaf, name not in inside), default=None)
+    home = _home(ip, node)
+    ip.sites.computed |= {(home, name) for name in fit if not here[name].leaf}
+    if not needs_name(ip, value, frame):
+        return None
+    found = min(fit, key=lambda name: ((home, name) in ip.sites.computed, name not in inside), default=None)
     return found or next((ip.text(part) for part in _parts(node) if _is_rows_of(ip.current.get(part), sources)), None)
 
 

@@ -29,6 +29,7 @@ class Sites:
         values: joined value of every evaluated expression.
         splits: expressions whose hand-made batch is to be split (kept from pass to pass).
         feeds: loader calls and batches that reach a prepared model.
+        computed: names, by function, that at one call hold what was computed from a batch, not its tensors themselves.
         owned: heap cells of models whose parameters an optimizer owns.
         repads: calls that pad packed sequences which are the same on every rank, and have no batch to ask about.
         quiet: a collate function is interpreted.
@@ -54,6 +55,7 @@ class Sites:
     feeds: set[ast.AST] = field(default_factory=set)
     sharded: set[ast.AST] = field(default_factory=set)
     owned: set[int] = field(default_factory=set)
+    computed: set[tuple[ast.AST | None, str]] = field(default_factory=set)
     used: set[object] = field(default_factory=set)
     others: dict[tuple[ast.AST, ast.Call | None], bool] = field(default_factory=dict)
     changed: bool = False
@@ -93,7 +95,7 @@ class Sites:
             return
         self.used.add(key)
         known = table.get(key)
-        if known is not None and getattr(known, "of", None) is not None and replace(item, of=known.of) == known:
+        if known is not None and getattr(known, "of", None) and not item.of and replace(item, of=known.of) == known:
             return
         if known != item:
             table[key] = item
