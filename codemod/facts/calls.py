@@ -6,7 +6,20 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import attributes, builtin, divisors, expressions, externals, making, methods, models, naming, owners, sinks
+from . import (
+    attributes,
+    builtin,
+    divisors,
+    expressions,
+    externals,
+    making,
+    methods,
+    models,
+    naming,
+    owners,
+    partial,
+    sinks,
+)
 from .values import EMPTY, HOST, Dep, FunctionRef, Role, Value, join, join_all, union
 
 if TYPE_CHECKING:
@@ -82,6 +95,7 @@ def call(ip: Interpreter, node: ast.Call, frame: Frame) -> Value:
         return _super_call(ip, node, frame)
     arguments = Arguments(ip, node, frame)
     arguments.receiver = receiver
+    ip.made.written.pop(node, None)
     value = _dispatch(ip, node, callee, arguments, frame)
     return attributes.arrive_or_keep(ip, node, value, frame)
 
@@ -109,6 +123,9 @@ def _super_call(ip: Interpreter, node: ast.Call, frame: Frame) -> Value:
 
 def _dispatch(ip: Interpreter, node: ast.Call, callee: Value, arguments: Arguments, frame: Frame) -> Value:
     results: list[Value] = []
+    for cell in callee.objs:
+        if partial.is_partial(ip, cell):
+            results.append(_dispatch(ip, node, *partial.completed(ip, cell, arguments, node), frame))
     for ref in callee.defs:
         results.append(_program_function(ip, ref, arguments, node, frame))
     for cls in callee.classes:

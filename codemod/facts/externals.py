@@ -19,6 +19,7 @@ from . import (
     operators,
     owners,
     packing,
+    partial,
     runtimecalls,
     saved,
     sinks,
@@ -47,7 +48,7 @@ DATA_PARALLEL = ("torch.nn.DataParallel", "torch.nn.parallel.DataParallel",
 _PASS_THROUGH = {
     "torch.compile", "torch.jit.script", *DATA_PARALLEL, "copy.copy",
     "itertools.islice", "itertools.cycle", "tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "rich.progress.track",
-    "torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.autograd.Variable", "functools.partial",
+    "torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.autograd.Variable",
     "torch.utils.data.dataloader.default_collate", "torch.utils.data.default_collate",
     "torch.utils.data._utils.collate.default_collate", "copy.deepcopy", "torch.nn.utils.parametrizations.weight_norm",
     "torch.nn.utils.spectral_norm", "torch.nn.utils.weight_norm", "torch.nn.utils.parametrizations.spectral_norm",
@@ -82,6 +83,8 @@ def call(ip: Interpreter, ref: str, arguments: Arguments, node: ast.Call, frame:
     """Value of a call of a dotted name."""
     if ref.startswith("distify.runtime."):
         return runtimecalls.call(ip, ref[16:], arguments, node, frame)
+    if ref in partial.NAMES:
+        return partial.make(ip, arguments, node, frame)
     if ref in _PASS_THROUGH:
         return _pass_through(ip, ref, arguments, node, frame)
     if ref in _CLIPS:

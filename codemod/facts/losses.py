@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from . import partial
 from .losstable import CLASSES, DIVISORS, FUNCTIONS
 from .torchnames import words
 from .values import EMPTY, Value
@@ -51,7 +52,8 @@ def function_loss(ref: str | None) -> str | None:
 
 def of_function(ip: Interpreter, name: str, call: ast.Call) -> Loss:
     """What a call of a functional loss asks for."""
-    given = _given(call, FUNCTIONS[name])
+    written = partial.as_written(ip, call)
+    given = _given(written, FUNCTIONS[name]) if written is not None else None
     if given is None:
         return Loss(name, None, None, UNPACKED)
     return _loss(ip, name, given, given, {key: ip.text(node) for key, node in given.items()})
@@ -61,7 +63,9 @@ def of_module(ip: Interpreter, name: str, call: ast.Call, creation: ast.Call) ->
     """What a call of a loss module asks for, by how the module was made; its parts are named as the call names it."""
     last = creation.func.attr if isinstance(creation.func, ast.Attribute) else getattr(creation.func, "id", "")
     function, parameters = CLASSES.get(last, (name, []))
-    made = _given(creation, parameters or next((p for f, p in CLASSES.values() if f == function), []))
+    written = partial.as_written(ip, creation)
+    known = parameters or next((p for f, p in CLASSES.values() if f == function), [])
+    made = _given(written, known) if written is not None else None
     inputs = [p for p in FUNCTIONS[name] if p not in ("weight", "linear_weight")]
     given = _given(call, inputs, may_star=True)
     if made is None or given is None:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .calls import Arguments
 
 
 @dataclass(frozen=True)
@@ -49,6 +53,8 @@ class Made:
         foreign_models: calls of code outside the program whose result has parameters.
         averages: heap cells of averaged models.
         hooked: heap cells of modules with hooks that are called themselves.
+        partials: heap cell of a `functools.partial` -> the arguments that it keeps.
+        written: call of such an object -> the same call with all arguments, `None` if they have no names there.
         batch_functions: functions whose result was split in a training loop.
         filled: hand-made batches into which rows are written after they were made.
     """
@@ -76,5 +82,7 @@ class Made:
     foreign_models: set[ast.Call] = field(default_factory=set)
     averages: set[int] = field(default_factory=set)
     hooked: set[int] = field(default_factory=set)
+    partials: dict[int, Arguments] = field(default_factory=dict)
+    written: dict[ast.Call, ast.Call | None] = field(default_factory=dict)
     batch_functions: set[ast.AST] = field(default_factory=set)
     filled: set[ast.AST] = field(default_factory=set)

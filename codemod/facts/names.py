@@ -129,6 +129,11 @@ class Names:
         """The module, function, lambda or class whose scope a node is evaluated in."""
         return self._scope_of[node]
 
+    def bound_later(self, scope: ast.AST, line: int) -> frozenset[str]:
+        """Names that a scope binds only below a line."""
+        bindings = self._scopes.get(scope, _Bindings())
+        return frozenset(name for name, first in bindings.others.items() if first > line) - set(bindings.imports)
+
     def adopt(self, node: ast.AST, like: ast.AST) -> None:
         """A node that is not in the tree is evaluated in the scope of one that is."""
         self._scope_of[node] = self._scope_of[like]

@@ -36,7 +36,8 @@ def own_parameters(
     statement = where.statement
     if statement is None:
         return
-    hidden = _bound_inside(ip, node) | _bound_later(ip, where, statement)
+    hidden = _bound_inside(ip, node)
+    hidden |= ip.names.bound_later(ip.names.scope(statement), statement.end_lineno or statement.lineno)
     named = {cell: name_of(ip, cell, where, hidden) for cell in cells}
     if where is frame:
         named = {cell: text or _receiver(ip, cell, node, hidden) for cell, text in named.items()}
@@ -144,20 +145,6 @@ def _bound_inside(ip: Interpreter, node: ast.AST) -> frozenset[str]:
             found.update(part.id for part in ast.walk(generator.target) if isinstance(part, ast.Name))
         current = ip.parents.get(current)
     return frozenset(found)
-
-
-def _bound_later(ip: Interpreter, frame: Frame, statement: ast.stmt) -> frozenset[str]:
-    """Names of a function that only a later statement binds: an earlier pass knows what they hold, a run does not."""
-    scope = frame.node if frame.node is not None else ip.names.module(statement).tree
-    first: dict[str, int] = {}
-    for part in ast.walk(scope):
-        if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
-            first[part.id] = min(part.lineno, first.get(part.id, part.lineno))
-        elif isinstance(part, (ast.FunctionDef, ast.ClassDef)) and part is not scope:
-            first[part.name] = 0
-    end = statement.end_lineno or statement.lineno
-    arguments = {a.arg for a in ast.walk(scope) if isinstance(a, ast.arg)}
-    return frozenset(name for name, line in first.items() if line > end and name not in arguments)
 
 
 def name_of(ip: Interpreter, cell: int, frame: Frame, hidden: frozenset[str] = frozenset()) -> str | None:
