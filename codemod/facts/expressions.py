@@ -230,7 +230,7 @@ def _over_tuple(ip: Interpreter, node: ast.ListComp | ast.SetComp | ast.Generato
         stores.store(ip, generator.target, item, None, frame)
         items.append(evaluate(ip, node.elt, frame))
     frame.env = saved
-    if any(item.objs for item in items):
+    if any(item.roles for item in items):
         return None  # objects made by one expression are one to this analysis, and no position is only one of them
     return Value(items=tuple(items))
 
