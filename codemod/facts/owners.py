@@ -41,9 +41,6 @@ def own_parameters(
     named = {cell: name_of(ip, cell, where, hidden) for cell in cells}
     if where is frame:
         named = {cell: text or _receiver(ip, cell, node, hidden) for cell, text in named.items()}
-    if None in named.values():
-        message = "A model that this optimizer trains has no name where it is built."
-        ip.sites.report("DST202", node, message, "assign the model to a variable before its optimizer is built")
     known = ip.made.optimizers.get(node)
     if known is not None:
         cells |= {root(ip, cell) for cell in known.cells}
@@ -80,9 +77,19 @@ def holds_loose(ip: Interpreter, value: Value) -> bool:
 
 
 def name_optimizers(ip: Interpreter) -> None:
-    """Give every optimizer the name that it has after its statement, once all statements were interpreted."""
+    """Give every optimizer, and its models, the names after its statement, once all statements were interpreted."""
     for call, item in ip.made.optimizers.items():
-        ip.made.optimizers[call] = replace(item, text=target_of(ip, item.statement, item.made))
+        names = dict(item.names)
+        returned = not any(part is call for part in ast.walk(item.statement))
+        for cell in item.cells if returned else item.cells - names.keys():
+            text = target_of(ip, item.statement, frozenset({cell}))
+            if text is not None:
+                names[cell] = text
+        if any(cell not in names for cell in item.cells):
+            message = "A model that this optimizer trains has no name where it is built."
+            ip.sites.report("DST202", call, message, "assign the model to a variable before its optimizer is built")
+        text = target_of(ip, item.statement, item.made)
+        ip.made.optimizers[call] = replace(item, text=text, names=frozenset(names.items()))
 
 
 def owned_by(ip: Interpreter, arguments: Arguments) -> frozenset[int]:
