@@ -80,7 +80,7 @@ def test_script_runs_as_main_with_its_own_surroundings(pool2: Pool, tmp_path: Pa
     assert (
         tmp_path / "rank1"
     ).read_text() == "red"  # its standard output is silent if a script before took the runtime
-    (tmp_path / "helper.py").write_text("value = 4\n")
+    (tmp_path / "helper.py").write_text("value = 4  # of another size: bytecode of the same second is kept\n")
     assert " 4 " in pool2.script(script, cwd=tmp_path, env={"COLOUR": "red"}).stdout
     script.write_text("raise ValueError('broken script')\n")
     run = pool2.script(script, cwd=tmp_path)

@@ -19,9 +19,7 @@ REFUSED = {
     "closures": ["DST209"],  # an optimizer that only a closure holds
     "buffer_in_forward": ["DST119", "DST110"],
     "moco_queue": ["DST119"],
-    "dqn": ["DST140"],
     "environment_rl": ["DST142"],
-    "fixed_view": ["DST110"],
     "graph_whole": ["DST141"],
     "hogwild": ["DST145"],
     "inner_forward": ["DST124"],
