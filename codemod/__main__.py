@@ -17,7 +17,7 @@ def main() -> None:
 def run(arguments: list[str]) -> int:
     """Runs the command with the given arguments and returns the exit code."""
     from .cli import app
-    from .report.stream import complain
+    from .report.stream import complain, drop_output
 
     try:
         code = app(arguments, prog_name="distify", standalone_mode=False)
@@ -27,7 +27,7 @@ def run(arguments: list[str]) -> int:
             complain("interrupted; no file was left half-written")
         return code if isinstance(code, int) else 0
     except BrokenPipeError:  # distify … --diff | head
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        drop_output()
         return 0
     except Exception as error:
         if hasattr(error, "format_message"):  # a usage error of typer

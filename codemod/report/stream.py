@@ -69,7 +69,15 @@ def put(data: bytes) -> None:
     except BrokenPipeError:
         raise
     except OSError as error:
+        drop_output()
         raise FileError(f"standard output: {reason(error)}") from None
+
+
+def drop_output() -> None:
+    """Let what standard output still holds go nowhere: it would fail again when the interpreter ends."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 def put_diff(lines: Iterable[bytes]) -> None:

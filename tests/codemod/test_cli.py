@@ -317,11 +317,15 @@ def test_a_link_to_nothing(tmp_path):
     ],
 )
 def test_streams_that_fail_are_one_line(train, line, message):
-    if "/dev/full" in line and not os.path.exists("/dev/full"):
-        pytest.skip("no /dev/full here")
-    shell = f"{sys.executable} -m distify.codemod {line}"
-    done = subprocess.run(["sh", "-c", shell], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
-    assert (done.returncode, done.stderr) == (2, message)
+    if "/dev/full" in line and sys.platform != "linux":
+        pytest.skip("/dev/full is a device of Linux")
+    shell = ["sh", "-c", f"{sys.executable} -m distify.codemod {line}"]
+    plain = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    for environment in (plain, {**plain, "PYTHONUNBUFFERED": "1"}):
+        done = subprocess.run(
+            shell, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, env=environment
+        )
+        assert (done.returncode, done.stderr) == (2, message)
 
 
 def test_help_and_version_are_quick():

@@ -92,6 +92,12 @@ def test_a_stage_of_deepspeed_beside_another_backend(backend: str, tmp_path: Pat
     assert resolve({"backend": backend}, {}, tmp_path).backend == backend
 
 
-@pytest.mark.skipif(sys.version_info >= (3, 11), reason="tomllib is in the standard library")
-def test_tomli_stands_in(tmp_path: Path) -> None:
+def test_tomli_stands_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On Python 3.10, which has no tomllib; elsewhere that plays the part of tomli."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+
+        monkeypatch.setitem(sys.modules, "tomli", tomllib)
+        monkeypatch.setitem(sys.modules, "tomllib", None)
+        monkeypatch.setattr(sys, "version_info", (3, 10, 0))
     assert resolve({}, {}, table(tmp_path, '[tool.distify]\nbackend = "fsdp"\n')).backend == "fsdp"
