@@ -158,14 +158,15 @@ def _best(program: Program, parents: dict[ast.AST, ast.AST], names: Names) -> In
     Their samples lie along the first dimension, or along the second; else every process computes whole batches, which
     is exact as well, only no faster.
     """
-    refutations = []
+    refutation = None
     for split_dim in (0, 1):
         ip = _interpret(program, parents, names, split_dim)
-        refutations += [f for f in ip.sites.findings.values() if f.level == "error"][:1]
-        if not (len(refutations) > split_dim and ip.sites.splits):
+        refuted = next((f for f in ip.sites.findings.values() if f.level == "error"), None)
+        if refuted is None or not ip.sites.splits:
             return ip
+        refutation = refutation or refuted
     ip = _interpret(program, parents, names, None)
-    ip.refutation = refutations[0]
+    ip.refutation = refutation
     for origin in ip.whole:
         ip.sites.report("DST118", origin)
     return ip

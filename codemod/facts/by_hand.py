@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 from ..findings import Finding, finding
 from . import owners
 from .model import Facts, HandUpdate
+from .places import statement_of
 from .values import EMPTY
 
 if TYPE_CHECKING:
     from .interpreter import Interpreter
-
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.Module)
 
 
 def own(ip: Interpreter) -> None:
@@ -22,18 +21,18 @@ def own(ip: Interpreter) -> None:
     An update stores into a parameter, or its data, what was computed from a parameter's `.grad`, through local
     variables too (`velocity = 0.9 * velocity + p.grad; p.data -= lr * velocity`).
     """
-    from .attributes import root
+    from .attributes import root_all
 
     functions: dict[ast.AST, list[ast.Attribute]] = {}
     for read in ip.made.grad_reads:
-        functions.setdefault(_function(ip, read), []).append(read)
+        functions.setdefault(ip.names.scope(read), []).append(read)
     for function, reads in functions.items():
         parameters: dict[str, frozenset[int]] = {}
         for read in reads:
             text = ast.unparse(read.value)
             parameters[text] = parameters.get(text, frozenset()) | ip.sites.values.get(read.value, EMPTY).params
         for statement, text in _updates(_statements(function), set(reads), set(parameters)):
-            cells = frozenset(root(ip, cell) for cell in parameters[text])
+            cells = root_all(ip, parameters[text])
             ip.made.by_hand[statement] = ip.made.by_hand.get(statement, frozenset()) | cells
             ip.sites.own(cells)
 
@@ -62,9 +61,7 @@ def _places(ip: Interpreter, cells: frozenset[int]) -> list[tuple[int, tuple[ast
     """For each model the statements that give it its first name, in every branch, with that name."""
     found = []
     for cell in sorted(cells):
-        statement = ip.parents.get(ip.heap[cell].node)
-        while statement is not None and not isinstance(statement, ast.stmt):
-            statement = ip.parents.get(statement)
+        statement: ast.stmt | None = statement_of(ip.parents, ip.heap[cell].node)
         text = None if statement is None else owners.target_of(ip, statement, frozenset({cell}))
         if text is None:
             statement, text = _first_named(ip, cell)
@@ -82,12 +79,6 @@ def _first_named(ip: Interpreter, cell: int) -> tuple[ast.stmt | None, str | Non
                 if text is not None:
                     return statement, text
     return None, None
-
-
-def _function(ip: Interpreter, node: ast.AST) -> ast.AST:
-    while not isinstance(node, _FUNCTIONS):
-        node = ip.parents[node]
-    return node
 
 
 def _statements(function: ast.AST) -> list[ast.stmt]:

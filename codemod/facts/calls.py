@@ -12,7 +12,6 @@ from . import (
     divisors,
     expressions,
     externals,
-    making,
     methods,
     models,
     naming,
@@ -20,10 +19,12 @@ from . import (
     partial,
     sinks,
 )
+from .frame import Frame
+from .places import stands_in
 from .values import EMPTY, HOST, Dep, FunctionRef, Role, Value, join, join_all, union
 
 if TYPE_CHECKING:
-    from .interpreter import Frame, Interpreter
+    from .interpreter import Interpreter
 
 Operand = tuple[ast.expr, Value]
 MAX_DEPTH = 24
@@ -210,25 +211,18 @@ def _rehome(ip: Interpreter, value: Value, function: ast.AST, node: ast.Call, in
         value = replace(value, items=tuple(_rehome(ip, v, function, node, in_loop) for v in value.items))
     if value.dep is not Dep.GLOBAL or (value.batch.whole and value.origin not in ip.made.filled):
         return value
-    picked = in_loop and _within(ip, value.origin, function)
+    picked = in_loop and stands_in(ip.parents, value.origin, function)
     return replace(
         value,
         origin=node if picked else value.origin,
-        made=node if _within(ip, value.made, function) else value.made,
+        made=node if stands_in(ip.parents, value.made, function) else value.made,
     )
 
 
 def _is_flattened(ip: Interpreter, value: Value, function: ast.AST) -> bool:
     """Whether a function returns a batch that it picked without the dimension that is split."""
     ndim = value.batch.ndim
-    return ndim is not None and ndim <= (ip.split_dim or 0) and _within(ip, value.origin, function)
-
-
-def _within(ip: Interpreter, node: ast.AST | None, function: ast.AST) -> bool:
-    """Whether an expression stands inside a function."""
-    while node is not None and node is not function:
-        node = ip.parents.get(node)
-    return node is function
+    return ndim is not None and ndim <= (ip.split_dim or 0) and stands_in(ip.parents, value.origin, function)
 
 
 def enter(
@@ -241,8 +235,6 @@ def enter(
     forward: bool | None = None,
 ) -> Value:
     """Interpret a function's body with these arguments (by position, `self` included, or by name)."""
-    from .interpreter import Frame
-
     ip.called.add(ref.node)
     in_forward = forward if forward is not None else bool(caller and caller.forward)
     loops = caller.loops if caller else ()
@@ -351,7 +343,7 @@ def construct(ip: Interpreter, cls: ast.ClassDef, arguments: Arguments, node: as
     """An instance of a class of the program."""
     roles = externals.class_roles(ip, cls)
     if roles:
-        making.note_making(ip, frame)
+        ip.note_way(frame, ip.made.making_defs)
     if ip.classes.descends(cls, "typing.NamedTuple"):
         return _named(_fields(cls), arguments)
     cell = ip.allocate(node, frame, cls.name, cls=cls)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from . import owners
-from .attributes import root
+from .attributes import root_all
 from .model import Opened
+from .places import stands_in, statement_of
 from .values import EMPTY, Role, Value, union
 
 if TYPE_CHECKING:
@@ -35,11 +37,11 @@ def note(ip: Interpreter, node: ast.expr, value: Value, frame: Frame, grads: boo
         value: its value.
         grads: the gradients are meant.
     """
-    cells = frozenset(root(ip, cell) for cell in value.params)
+    cells = root_all(ip, value.params)
     if _in_forward(ip, frame) or not cells & ip.sites.owned & ip.owned_now or not _has_begun(ip, cells, frame):
         return
     found = _by_iterator(ip, node, value, frame) or _by_module(ip, node, frame) or _by_name(ip, node, cells, frame)
-    statement, texts = found or (_statement(ip, node), frozenset())
+    statement, texts = found or (statement_of(ip.parents, node), frozenset())
     _keep(ip, statement, texts, cells, grads)
 
 
@@ -53,28 +55,25 @@ def _keep(ip: Interpreter, statement: ast.stmt, texts: frozenset[str], cells: fr
 
 def _in_forward(ip: Interpreter, frame: Frame) -> bool:
     """Whether a forward runs; other methods of a model that run no module are code like any other."""
-    current: Frame | None = frame
-    while current is not None and current.forward:
-        name = getattr(current.node, "name", "")
-        if name in ("forward", "__call__") or current.node in ip.made.running_defs:
-            return True
-        current = current.caller
-    return False
+    return any(
+        getattr(current.node, "name", "") in ("forward", "__call__") or current.node in ip.made.running_defs
+        for current in takewhile(lambda item: item.forward, frame.chain())
+    )
 
 
 def is_read(ip: Interpreter, value: Value, frame: Frame) -> bool:
     """Whether a parameter is read outside of a forward: once training has begun, in methods that run no module too."""
     if not frame.forward:
         return True
-    cells = frozenset(root(ip, cell) for cell in value.params)
+    cells = root_all(ip, value.params)
     return bool(cells & ip.owned_now) and _has_begun(ip, cells, frame) and not _in_forward(ip, frame)
 
 
 def of_model(ip: Interpreter, node: ast.expr, value: Value, frame: Frame) -> None:
     """A model is given to what goes over its parameters, as an average of them does, or sets them anew."""
-    cells = frozenset(root(ip, cell) for cell in value.objs)
+    cells = root_all(ip, value.objs)
     if not frame.forward and cells & ip.sites.owned & ip.owned_now and _has_begun(ip, cells, frame):
-        _keep(ip, _statement(ip, node), frozenset({ip.text(node)}), cells, False)
+        _keep(ip, statement_of(ip.parents, node), frozenset({ip.text(node)}), cells, False)
 
 
 def _has_begun(ip: Interpreter, cells: frozenset[int], frame: Frame) -> bool:
@@ -91,15 +90,14 @@ def _by_iterator(ip: Interpreter, node: ast.expr, value: Value, frame: Frame) ->
     call = value.arg
     if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr in _ITERATORS):
         return None
-    statement = _statement(ip, call)
+    statement = statement_of(ip.parents, call)
     inner: ast.AST = node
-    current: Frame | None = frame
-    while current is not None:
-        if _within(ip, inner, statement):
+    for current in frame.chain():
+        if stands_in(ip.parents, inner, statement):
             return statement, frozenset({ip.text(call.func.value)})
         if current.call is None:
             return None
-        inner, current = current.call, current.caller
+        inner = current.call
     return None
 
 
@@ -111,7 +109,7 @@ def _by_module(ip: Interpreter, node: ast.expr, frame: Frame) -> Place | None:
         held = ip.current.get(inner, EMPTY)
         roles = held.roles | union(ip.heap[cell].roles for cell in held.objs)
         if isinstance(current, ast.Attribute) and Role.MODEL in roles and held.objs:
-            return _statement(ip, node), frozenset({ip.text(inner)})
+            return statement_of(ip.parents, node), frozenset({ip.text(inner)})
         current = inner
     return None
 
@@ -119,7 +117,7 @@ def _by_module(ip: Interpreter, node: ast.expr, frame: Frame) -> Place | None:
 def _by_name(ip: Interpreter, node: ast.expr, cells: frozenset[int], frame: Frame) -> Place | None:
     """Parameters from a list, or from an optimizer's groups: the models by their names, around the loop over them."""
     names = {owners.name_of(ip, cell, frame) for cell in cells}
-    statement = _statement(ip, node)
+    statement = statement_of(ip.parents, node)
     outer = ip.parents.get(statement)
     while isinstance(outer, (ast.For, ast.If)):
         element = ip.current.get(outer.iter, EMPTY).element if isinstance(outer, ast.For) else EMPTY
@@ -128,18 +126,6 @@ def _by_name(ip: Interpreter, node: ast.expr, cells: frozenset[int], frame: Fram
         statement = outer if isinstance(outer, ast.For) else statement
         outer = ip.parents.get(outer)
     return None if None in names else (statement, frozenset(name for name in names if name is not None))
-
-
-def _statement(ip: Interpreter, node: ast.AST) -> ast.stmt:
-    while not isinstance(node, ast.stmt):
-        node = ip.parents[node]
-    return node
-
-
-def _within(ip: Interpreter, node: ast.AST | None, outer: ast.AST) -> bool:
-    while node is not None and node is not outer:
-        node = ip.parents.get(node)
-    return node is outer
 
 
 def outermost(ip: Interpreter, found: list[Opened]) -> list[Opened]:

@@ -28,7 +28,7 @@ from . import (
 from .local import is_local
 from .losstable import DIVISORS
 from .torchnames import TORCH_SPACES
-from .values import EMPTY, GLOBAL, HOST, Batch, Dep, FunctionRef, Role, Value, join_all, union
+from .values import EMPTY, GLOBAL, HOST, Batch, Dep, Role, Value, join_all, union
 
 if TYPE_CHECKING:
     from .calls import Arguments
@@ -48,7 +48,7 @@ DATA_PARALLEL = ("torch.nn.DataParallel", "torch.nn.parallel.DataParallel",
 _PASS_THROUGH = {
     "torch.compile", "torch.jit.script", *DATA_PARALLEL, "copy.copy",
     "itertools.islice", "itertools.cycle", "tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "rich.progress.track",
-    "torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.autograd.Variable", "functools.partial",
+    "torch.nn.Parameter", "torch.nn.parameter.Parameter", "torch.autograd.Variable",
     "torch.utils.data.dataloader.default_collate", "torch.utils.data.default_collate",
     "torch.utils.data._utils.collate.default_collate", "copy.deepcopy", "torch.nn.utils.parametrizations.weight_norm",
     "torch.nn.utils.spectral_norm", "torch.nn.utils.weight_norm", "torch.nn.utils.parametrizations.spectral_norm",
@@ -83,7 +83,7 @@ def call(ip: Interpreter, ref: str, arguments: Arguments, node: ast.Call, frame:
     """Value of a call of a dotted name."""
     if ref.startswith("distify.runtime."):
         return runtimecalls.call(ip, ref[16:], arguments, node, frame)
-    if ref in partial.NAMES and not arguments.get(0, "func").defs:
+    if ref == "functools.partial":
         return partial.make(ip, arguments, node, frame)
     if ref in _PASS_THROUGH:
         return _pass_through(ip, ref, arguments, node, frame)
@@ -188,16 +188,7 @@ def _pass_through(ip: Interpreter, ref: str, arguments: Arguments, node: ast.Cal
         return replace(value, is_param=True, loose=not frame.forward, const=EMPTY.const)
     if ref in DATA_PARALLEL:
         return replace(value, wrapped=True)
-    if ref == "functools.partial":
-        return replace(value, defs=frozenset(_partial(held, arguments) for held in value.defs))
     return making.deep_copy(ip, value, node, frame) if ref == "copy.deepcopy" else value
-
-
-def _partial(ref: FunctionRef, arguments: Arguments) -> FunctionRef:
-    """A function with the arguments that `functools.partial` gives it ahead."""
-    by_position = [(ref.shift + i, value) for i, (_, value) in enumerate(arguments.positional[1:])]
-    by_name = [(name, value) for name, (_, value) in arguments.keywords.items()]
-    return replace(ref, given=(*ref.given, *by_position, *by_name))
 
 
 def _over_parameters(ip: Interpreter, ref: str, arguments: Arguments, frame: Frame) -> None:

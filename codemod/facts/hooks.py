@@ -56,8 +56,9 @@ def after(ip: Interpreter, cell: int, arguments: Arguments, node: ast.Call, fram
     output = _run(ip, cell, arguments, node, frame, output)
     if not frame.forward:
         for index, other in enumerate(ip.heap.cells):
-            inside = index != cell and attributes.root(ip, index) == attributes.root(ip, cell)
-            if other.hooks and inside and index not in ip.made.hooked:
+            if not other.hooks or index == cell or index in ip.made.hooked:
+                continue
+            if attributes.root(ip, index) == attributes.root(ip, cell):
                 _run(ip, index, arguments, node, frame, _like(arguments))
     return output
 

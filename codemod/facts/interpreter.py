@@ -7,73 +7,23 @@ values); loops until nothing changes; branches are joined. Nothing of the progra
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
 from typing import Any
 
 from ..findings import Finding
 from ..program import Module, Program
 from . import attributes, calls, expressions, modules, narrowing, owners, stores
+from .frame import Frame, join_env
 from .heap import Classes, Heap
 from .made import Made
 from .names import Names
 from .sites import Sites
 from .text import SourceText
-from .values import EMPTY, HOST, FunctionRef, Role, Value, join, join_all
+from .values import EMPTY, HOST, FunctionRef, Role, Value, join
 
 MAX_DEPTH = 24
 LOOP_ROUNDS = 3
 
 Loop = ast.For | ast.AsyncFor | ast.While
-
-
-@dataclass
-class Frame:
-    """One running function (or the module).
-
-    Attributes:
-        env: values of local names.
-        node: the function, `None` for the module.
-        outer: frame that the function was defined in.
-        caller: frame that called it, and the call.
-        forward: inside the forward of a prepared model.
-        loops: running loop statements, callers' included, outermost first.
-        alive: for each loop, the groups of sources whose batches one iteration holds.
-        fetching: the loop (or comprehension) whose next element is being made.
-        statement: the statement that runs.
-        self_cell: the object whose method it is.
-    """
-
-    env: dict[str, Value]
-    node: ast.AST | None = None
-    outer: Frame | None = None
-    caller: Frame | None = None
-    call: ast.Call | None = None
-    forward: bool = False
-    loops: tuple[ast.AST, ...] = ()
-    statement: ast.stmt | None = None
-    self_cell: int | None = None
-    returned: Value = EMPTY
-    yielded: Value | None = None
-    global_names: set[str] = field(default_factory=set)
-    nonlocal_names: set[str] = field(default_factory=set)
-    alive: dict[ast.AST | None, set[frozenset[ast.AST]]] = field(default_factory=dict)
-    fetching: ast.AST | None = None
-
-    @property
-    def root(self) -> Frame:
-        """The frame of the module that it belongs to."""
-        frame = self
-        while frame.outer is not None:
-            frame = frame.outer
-        return frame
-
-    @property
-    def depth(self) -> int:
-        """Length of the call chain."""
-        frame, count = self.caller, 0
-        while frame is not None:
-            frame, count = frame.caller, count + 1
-        return count
 
 
 class Interpreter:
@@ -135,6 +85,13 @@ class Interpreter:
         return self.heap.allocate(
             node, kind, context=(frame.self_cell, frame.call), cls=cls, ref=ref, loops=frame.loops
         )
+
+    def note_way(self, frame: Frame, found: set[ast.AST]) -> None:
+        """Add the functions that lead here to those of a kind."""
+        for current in frame.chain():
+            if current.node is not None and current.node not in found:
+                found.add(current.node)
+                self.sites.changed = True
 
     def run(self) -> None:
         """One pass over the program: the script with what it imports, then its functions that nothing called."""
@@ -386,13 +343,4 @@ def _is_minus_100(node: ast.AST) -> bool:
     return negative and isinstance(node.operand, ast.Constant) and node.operand.value == 100  # type: ignore[attr-defined]
 
 
-def join_env(environments: list[dict[str, Value]]) -> dict[str, Value]:
-    """Join environments; a name that one lacks keeps what the others say."""
-    joined: dict[str, Value] = dict(environments[0])
-    for environment in environments[1:]:
-        for name, value in environment.items():
-            joined[name] = join(joined[name], value) if name in joined else value
-    return joined
-
-
-__all__ = ["Frame", "Interpreter", "Loop", "join_all", "join_env"]
+__all__ = ["Frame", "Interpreter", "Loop"]

@@ -79,7 +79,7 @@ def batch(ip: Interpreter, loader: Value, frame: Frame) -> Value:
     """One batch of a loader: local rows if its batches reach a prepared model, the whole batch otherwise."""
     shapes = [_structure(ip, cell, frame) for cell in loader.objs if Role.LOADER in ip.heap[cell].roles]
     shape = join_all(shapes) if shapes else Value(opaque=True)
-    _note_iterating(ip, frame)
+    ip.note_way(frame, ip.made.training_defs)  # what goes over batches is no part of a forward
     sharded = ip.assume_feeds or bool(loader.sources & (ip.sites.feeds | ip.sites.sharded))
     frame.alive.setdefault(_loop(frame), set()).add(loader.sources)
     collated = any(ip.heap[cell].attrs.get("collate_fn", EMPTY).defs for cell in loader.objs)
@@ -91,16 +91,6 @@ def holds_loader(ip: Interpreter, value: Value) -> bool:
     inner = [*(value.items or ()), *([value.element] if value.element is not None else [])]
     inner.extend(ip.heap[cell].element for cell in value.objs)
     return any(v.has(Role.LOADER) for v in inner)
-
-
-def _note_iterating(ip: Interpreter, frame: Frame) -> None:
-    """The functions on the way here go over batches: they are no part of a forward."""
-    current: Frame | None = frame
-    while current is not None:
-        if current.node is not None and current.node not in ip.made.training_defs:
-            ip.made.training_defs.add(current.node)
-            ip.sites.changed = True
-        current = current.caller
 
 
 def member(ip: Interpreter, value: Value, frame: Frame) -> Value:

@@ -14,19 +14,9 @@ if TYPE_CHECKING:
     from .interpreter import Frame, Interpreter
 
 
-def note_making(ip: Interpreter, frame: Frame) -> None:
-    """The functions on the way here build modules, optimizers or loaders: each call of them builds others."""
-    current: Frame | None = frame
-    while current is not None and current.node is not None:
-        if current.node not in ip.made.making_defs:
-            ip.made.making_defs.add(current.node)
-            ip.sites.changed = True
-        current = current.caller
-
-
 def made_by(ip: Interpreter, ref: str, node: ast.Call, frame: Frame, role: Role) -> Value:
     """An object that a call of a library makes, with the role that it has in a training script."""
-    note_making(ip, frame)
+    ip.note_way(frame, ip.made.making_defs)  # each call of these functions makes others
     cell = ip.allocate(node, frame, "object", ref=ref)
     ip.heap.mark(cell, role)
     return Value(objs=frozenset({cell}), roles=frozenset({role}))
@@ -71,7 +61,7 @@ def deep_copy(ip: Interpreter, value: Value, node: ast.Call, frame: Frame) -> Va
 
 def averaged(ip: Interpreter, model: Value, node: ast.Call, frame: Frame) -> Value:
     """`AveragedModel(model)`: a copy that no optimizer owns, held under `module`."""
-    note_making(ip, frame)
+    ip.note_way(frame, ip.made.making_defs)  # each call of these functions makes others
     value = deep_copy(ip, model, node, frame)
     for cell in value.objs:
         ip.heap.store(cell, "module", value)

@@ -117,7 +117,7 @@ def _of_module(
     ip: Interpreter, name: str, receiver: Value, arguments: Arguments, node: ast.Call, frame: Frame
 ) -> Value | None:
     """Methods of `nn.Module`."""
-    owners = frozenset(attributes.root(ip, cell) for cell in receiver.objs)
+    owners = attributes.root_all(ip, receiver.objs)
     if name in ("parameters", "named_parameters"):
         for cell in receiver.objs:
             ip.heap.mark(cell, Role.MODEL)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from .places import stands_in, statement_of
 from .text import SourceText
 
 if TYPE_CHECKING:
@@ -306,10 +307,7 @@ class Facts:
 
     def holds(self, node: ast.AST) -> bool:
         """Whether a node stands in this file."""
-        found: ast.AST | None = node
-        while found is not None and found is not self.tree:
-            found = self.parents.get(found)
-        return found is not None
+        return stands_in(self.parents, node, self.tree)
 
     def text(self, node: ast.AST) -> str:
         """Source text of a node."""
@@ -319,9 +317,7 @@ class Facts:
 
     def statement(self, node: ast.AST) -> ast.stmt:
         """The statement that holds a node."""
-        while not isinstance(node, ast.stmt):
-            node = self.parents[node]
-        return node
+        return statement_of(self.parents, node)
 
     def block(self, statement: ast.stmt) -> list[ast.stmt]:
         """The list of statements in which a statement stands."""

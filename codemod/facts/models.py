@@ -34,7 +34,7 @@ def _run(ip: Interpreter, cell: int, arguments: Arguments, node: ast.Call, frame
     from . import calls
 
     held = ip.heap[cell]
-    _note_running(ip, frame)
+    ip.note_way(frame, ip.made.running_defs)
     prepared = attributes.is_prepared(ip, cell)
     if prepared and not frame.forward:
         _reached(ip, cell, None, arguments, node, frame)
@@ -53,16 +53,6 @@ def is_like_prepared(ip: Interpreter, cell: int) -> bool:
         return True
     cls = ip.heap[cell].cls
     return cls is not None and any(ip.heap[owned].cls is cls for owned in ip.sites.owned)
-
-
-def _note_running(ip: Interpreter, frame: Frame) -> None:
-    """The functions on the way here run a module."""
-    current: Frame | None = frame
-    while current is not None and current.node is not None:
-        if current.node not in ip.made.running_defs:
-            ip.made.running_defs.add(current.node)
-            ip.sites.changed = True
-        current = current.caller
 
 
 def run_method(ip: Interpreter, ref: FunctionRef, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from .. import imports
+from .frame import Frame
 from .values import Value, join_all, union
 
 if TYPE_CHECKING:
@@ -21,8 +22,6 @@ def load(ip: Interpreter, module: Module) -> None:
     if module in ip.imported:
         return
     ip.imported.add(module)
-    from .interpreter import Frame
-
     before = ip.frames.get(module)
     ip.frames[module] = frame = Frame(env=dict(before.env) if before is not None else {})
     ip.block(module.tree.body, frame)

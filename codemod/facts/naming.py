@@ -21,7 +21,7 @@ def of_text(ip: Interpreter, node: ast.AST, value: Value, frame: Frame) -> str |
     A tensor that the expression itself reads comes first: in a function called for several batches, it is the right
     one at each call.
     """
-    frame = next((found for found in _frames(frame) if _home_of(found) is _home(ip, node)), frame)
+    frame = next((found for found in frame.chain() if _home_of(found) is _home(ip, node)), frame)
     sources = deep_sources(value)
     here = frame.env if _home(ip, node) is _home_of(frame) else {}
     inside = [part.id for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load)]
@@ -113,12 +113,6 @@ def _is_assigned(function: ast.AST | None, name: str) -> bool:
     return any(isinstance(n, ast.Name) and n.id == name and isinstance(n.ctx, ast.Store) for n in nodes)
 
 
-def _frames(frame: Frame | None) -> Iterator[Frame]:
-    while frame is not None:
-        yield frame
-        frame = frame.caller
-
-
 def needs_name(ip: Interpreter, value: Value, frame: Frame) -> bool:
     """Whether batches of more than one source are alive, or the loop over the source is over."""
     sources = deep_sources(value)
@@ -126,7 +120,7 @@ def needs_name(ip: Interpreter, value: Value, frame: Frame) -> bool:
         return False
     if any(_is_fetched_ahead(source, frame) for source in sources & set(ip.sites.splits)):
         return True
-    for current in _frames(frame):
+    for current in frame.chain():
         for loop, groups in current.alive.items():
             if any(group & sources for group in groups) and (loop is None or loop in frame.loops):
                 return len(groups) > 1
@@ -138,7 +132,7 @@ def is_over(value: Value, frame: Frame) -> bool:
     sources = deep_sources(value)
     loops = [
         loop
-        for current in _frames(frame)
+        for current in frame.chain()
         for loop, groups in current.alive.items()
         if any(group & sources for group in groups)
     ]

@@ -25,7 +25,7 @@ def own_parameters(
         ref: its dotted class name.
         made: its own heap cells.
     """
-    from .attributes import root
+    from .attributes import root, root_all
 
     cells = owned_by(ip, arguments)
     ip.sites.own(cells)
@@ -43,7 +43,7 @@ def own_parameters(
         named = {cell: text or _receiver(ip, cell, node, hidden) for cell, text in named.items()}
     known = ip.made.optimizers.get(node)
     if known is not None:
-        cells |= {root(ip, cell) for cell in known.cells}
+        cells |= root_all(ip, known.cells)
         made |= known.made
     names = {(cell, text) for cell, text in named.items() if text is not None}
     again = {cell for cell, text in named.items() if text is not None}
@@ -94,10 +94,9 @@ def name_optimizers(ip: Interpreter) -> None:
 
 def owned_by(ip: Interpreter, arguments: Arguments) -> frozenset[int]:
     """Models whose parameters are among the arguments, or in the groups that these hold."""
-    from .attributes import root
+    from .attributes import root_all
 
-    cells = union(_parameters_in(ip, v) for _, v in arguments.all)
-    return frozenset(root(ip, cell) for cell in cells)
+    return root_all(ip, union(_parameters_in(ip, v) for _, v in arguments.all))
 
 
 def _parameters_in(ip: Interpreter, value: Value, depth: int = 4) -> frozenset[int]:

@@ -4,25 +4,35 @@ from __future__ import annotations
 
 import ast
 import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from .values import EMPTY, Value, union
+from .values import EMPTY, FunctionRef, Value, union
 
 if TYPE_CHECKING:
     from .calls import Arguments
     from .interpreter import Frame, Interpreter
 
-NAMES = {"functools.partial", "functools.partialmethod"}
 _KIND = "partial"
 
 
 def make(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
-    """Value of `partial(function, …)`."""
+    """Value of `partial(function, …)`: a function of the program with arguments given ahead, or an object."""
+    function = arguments.get(0, "func")
+    if function.defs:
+        return replace(function, defs=frozenset(_ahead(ref, arguments) for ref in function.defs))
     call = frame.call if frame.node is not None else None
     cell = ip.heap.allocate(node, _KIND, context=(frame.self_cell, call), loops=frame.loops)
-    ip.heap.store(cell, "func", arguments.get(0, "func"))
+    ip.heap.store(cell, "func", function)
     ip.made.partials[cell] = arguments
     return Value(objs=frozenset({cell}), params=union(v.params for _, v in arguments.all))
+
+
+def _ahead(ref: FunctionRef, arguments: Arguments) -> FunctionRef:
+    """A function with the arguments that it gets before those of its calls."""
+    by_position = [(ref.shift + i, value) for i, (_, value) in enumerate(arguments.positional[1:])]
+    by_name = [(name, value) for name, (_, value) in arguments.keywords.items()]
+    return replace(ref, given=(*ref.given, *by_position, *by_name))
 
 
 def is_partial(ip: Interpreter, cell: int) -> bool:

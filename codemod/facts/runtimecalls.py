@@ -96,12 +96,7 @@ def backward(
 
 def _note_training(ip: Interpreter, frame: Frame) -> None:
     """The loops and functions on the way here train."""
-    current: Frame | None = frame
-    while current is not None:
-        if current.node is not None and current.node not in ip.made.training_defs:
-            ip.made.training_defs.add(current.node)
-            ip.sites.changed = True
-        current = current.caller
+    ip.note_way(frame, ip.made.training_defs)
     for loop in frame.loops[-1:]:
         if loop not in ip.made.training_loops:
             ip.made.training_loops.add(loop)

@@ -1,0 +1,22 @@
+"""Where a node stands in its file."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+
+Parents = Mapping[ast.AST, ast.AST]
+
+
+def statement_of(parents: Parents, node: ast.AST) -> ast.stmt:
+    """The statement that holds a node, or that it is."""
+    while not isinstance(node, ast.stmt):
+        node = parents[node]
+    return node
+
+
+def stands_in(parents: Parents, node: ast.AST | None, outer: ast.AST) -> bool:
+    """Whether a node stands inside another one, or is it."""
+    while node is not None and node is not outer:
+        node = parents.get(node)
+    return node is outer
