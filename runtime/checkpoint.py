@@ -14,13 +14,12 @@ import torch.distributed as dist
 from torch import nn
 from torch.optim import Optimizer
 
+from .backends.base import CUTTING
 from .collectives import together
 from .guard import any as any_rank
-from .guard import on_main
+from .guard import by_itself, on_main
 from .state import DistifyError, require, state
 from .wholes import Wholes
-
-CUTTING = ("fsdp", "deepspeed")  # backends that cut parameters into parts
 
 
 class UnsafeFile(DistifyError, pickle.UnpicklingError):
@@ -57,7 +56,7 @@ def _settle(f: Any) -> None:
     """Let no rank go on before what rank 0 wrote into an open file can be read from its path."""
     if hasattr(f, "flush"):
         f.flush()
-    if hasattr(f, "name") and state.world_size > 1 and not (state.extra.get("alone") or state.extra.get("in turn")):
+    if hasattr(f, "name") and not by_itself():
         any_rank(False)
 
 
@@ -113,8 +112,7 @@ def load(f: Any, map_location: Any = None, **options: Any) -> Any:
 
 def _within_reach(f: Any) -> Any:
     """The file, or its bytes from rank 0 where some rank can't see it (a folder of rank 0's own, another host)."""
-    in_turn = state.world_size == 1 or state.extra.get("alone") or state.extra.get("in turn")
-    if not isinstance(f, (str, os.PathLike)) or in_turn or not any_rank(not os.path.exists(f)):
+    if not isinstance(f, (str, os.PathLike)) or by_itself() or not any_rank(not os.path.exists(f)):
         return f
     box: list[bytes | None] = [on_main(_bytes_of, os.fspath(f))]
     dist.broadcast_object_list(box, src=0, group=state.reduce_group)

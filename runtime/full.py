@@ -8,6 +8,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from .backends.base import CUTTING
 from .collectives import together
 from .state import require
 
@@ -64,7 +65,7 @@ def whole(*modules: nn.Module, grads: bool = False) -> Iterator[None]:
     """
     run = require("whole")
     assert run.backend is not None
-    if run.backend.name in ("single", "ddp"):
+    if run.backend.name not in CUTTING:
         yield
         return
     together("whole")

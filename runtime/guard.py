@@ -112,7 +112,7 @@ def main_first() -> Iterator[None]:
         RankFailed: another rank raised inside the block.
     """
     require("main_first")
-    if state.world_size == 1 or state.extra.get("alone") or state.extra.get("in turn"):
+    if by_itself():
         yield
         return
     turn = 0 if state.rank == 0 else 1 if state.local_rank == 0 else 2
@@ -129,6 +129,11 @@ def main_first() -> Iterator[None]:
     _agree(error)
     for _ in range(turn + 1, 3):
         _agree(None)
+
+
+def by_itself() -> bool:
+    """Whether no other rank does the same now: there is none, or this one runs alone or in its turn."""
+    return bool(state.world_size == 1 or state.extra.get("alone") or state.extra.get("in turn"))
 
 
 def barrier() -> None:

@@ -13,7 +13,7 @@ from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 from torch.optim import Optimizer
 
 from . import batchnorm, leaves
-from .backends.base import group_parameters
+from .backends.base import CUTTING, group_parameters
 from .optim import register_guard
 from .state import DistifyError, State, require
 
@@ -88,7 +88,7 @@ def _loose(tensors: Sequence[Tensor], modules: Sequence[nn.Module]) -> list[nn.M
 
 def _check_devices(modules: Sequence[nn.Module], backend: str, device: torch.device | None) -> None:
     """Sharding backends move parameters to the run's device; a model that the script left elsewhere would break."""
-    if device is None or backend not in ("fsdp", "deepspeed"):
+    if device is None or backend not in CUTTING:
         return
     for module in modules:
         for name, p in module.named_parameters():

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ._order import exclusive
 from ._source import FUNCTIONS, LOOPS, ancestors, bindings, contains, position
 
 if TYPE_CHECKING:
@@ -82,18 +83,6 @@ def counts(facts: Facts, test: ast.expr) -> bool:
                 seen.update(new)
                 todo.extend(new)
     return False
-
-
-def exclusive(facts: Facts, one: ast.AST, other: ast.AST) -> bool:
-    """Whether two nodes stand in different branches of an `if`, so that one iteration has either."""
-    return any(
-        isinstance(item, ast.If)
-        and (
-            (contains(item.body, [one]) and contains(item.orelse, [other]))
-            or (contains(item.body, [other]) and contains(item.orelse, [one]))
-        )
-        for item in ancestors(facts, one)
-    )
 
 
 def later(facts: Facts, one: ast.Call, other: ast.Call) -> bool:

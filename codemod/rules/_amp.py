@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from ._source import RUNTIME, calls, dotted, in_module_class, keyword_value, setting
+from ._source import RUNTIME, SHARDED, calls, dotted, in_module_class, keyword_value, setting
 
 if TYPE_CHECKING:
     from ..facts.model import Facts
@@ -32,7 +32,7 @@ def folds(facts: Facts, options: Options) -> bool:
     """
     return (
         setting(facts, options, "precision") is not None
-        or setting(facts, options, "backend") in ("fsdp", "deepspeed")
+        or setting(facts, options, "backend") in SHARDED
         or setting(facts, options, "accumulate") not in (None, 1)
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ._settle import Training
-from ._source import FUNCTIONS, ancestors, function_of, is_runtime_call, position, runtime_calls
+from ._source import FUNCTIONS, ancestors, contains, function_of, is_runtime_call, position, runtime_calls
 
 if TYPE_CHECKING:
     from ..facts.model import Facts
@@ -91,3 +91,15 @@ def is_alternative(facts: Facts, statement: ast.If) -> bool:
     """Whether an `if` is the `elif` of another."""
     parent = facts.parents[statement]
     return isinstance(parent, ast.If) and len(parent.orelse) == 1 and parent.orelse[0] is statement
+
+
+def exclusive(facts: Facts, one: ast.AST, other: ast.AST) -> bool:
+    """Whether two nodes stand in different branches of a condition, so that one iteration, or one run, has either."""
+    for item in ancestors(facts, one):
+        if not isinstance(item, (ast.If, ast.Match)):
+            continue
+        branches = [item.body, item.orelse] if isinstance(item, ast.If) else [case.body for case in item.cases]
+        mine = [branch for branch in branches if contains(branch, [one])]
+        if mine and any(contains(branch, [other]) for branch in branches if branch is not mine[0]):
+            return True
+    return False

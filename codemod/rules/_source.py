@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 RUNTIME = "distify.runtime"
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
+SHARDED = ("fsdp", "deepspeed")  # backends that leave each process parts of the parameters
 Definition = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 

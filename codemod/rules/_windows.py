@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Literal
 
 from ..facts.values import Role
 from ..findings import Finding, finding
-from ._accumulated import accumulated, exclusive, later
+from ._accumulated import accumulated, later
+from ._order import exclusive
 from ._source import (
     FUNCTIONS,
     LOOPS,

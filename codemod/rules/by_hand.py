@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ..findings import finding
 from . import Outcome, rule
-from ._source import setting
+from ._source import SHARDED, setting
 
 if TYPE_CHECKING:
     from ..facts.model import Facts
@@ -27,11 +27,11 @@ def by_hand(facts: Facts, options: Options) -> Iterator[Outcome]:
     backend, precision = setting(facts, options, "backend"), setting(facts, options, "precision")
     size = setting(facts, options, "accumulate")
     reasons = [
-        f"--backend {backend}" if backend in ("fsdp", "deepspeed") else "",
+        f"--backend {backend}" if backend in SHARDED else "",
         "--precision fp16" if precision == "fp16" else "",
         f"--accumulate {size}" if size not in (None, 1) else "",
     ]
-    for reason in filter(None, reasons[:]):
+    reason = next(filter(None, reasons), None)
+    if reason is not None:
         message = f"parameters are updated by hand from their gradients, which {reason} can't follow"
         yield from (finding("DST216", item.statement, message) for item in facts.updates if item.models)
-        return

@@ -16,21 +16,17 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..edits import Argument, Callee, Ref, Span
+from ..facts.saved import LOADS, SAVES
 from ..facts.values import Role
 from ..findings import finding
 from . import Outcome, rule
-from ._source import LOOPS, ancestors, calls, dotted, has_role, method_calls, setting
+from ._source import LOOPS, SHARDED, ancestors, calls, dotted, has_role, method_calls, setting
 
 if TYPE_CHECKING:
     from ..facts.model import Facts
     from ..options import Options
 
-FILES = {
-    "torch.save": "save",
-    "torch.serialization.save": "save",
-    "torch.load": "load",
-    "torch.serialization.load": "load",
-}
+FILES = {**dict.fromkeys(SAVES, "save"), **dict.fromkeys(LOADS, "load")}
 
 
 @rule("checkpoint")
@@ -55,7 +51,7 @@ def renamed(facts: Facts, call: ast.Call, name: str) -> Callee:
 
 def pickled(facts: Facts, options: Options, call: ast.Call) -> Iterator[Outcome]:
     """A warning where a whole model is pickled and a sharded backend was asked for."""
-    if setting(facts, options, "backend") in ("fsdp", "deepspeed"):
+    if setting(facts, options, "backend") in SHARDED:
         yield finding("DST702", call)
 
 

@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING
 from ..facts.values import Role
 from ..findings import finding
 from . import Outcome, rule
-from ._source import RUNTIME, argument, calls, has_role, is_runtime_call, method_calls, setting
+from ._source import RUNTIME, SHARDED, argument, calls, has_role, is_runtime_call, method_calls, setting
 from ._whole import after_step, is_open
 
 if TYPE_CHECKING:
     from ..facts.model import Facts
     from ..options import Options
 
-SHARDED = ("fsdp", "deepspeed")
 UNFIT = ("torch.optim.LBFGS", "torch.optim.lbfgs.LBFGS")
 
 
@@ -36,8 +35,9 @@ def limits(facts: Facts, options: Options) -> Iterator[Outcome]:
             message = f"LBFGS keeps its own list of parameters and calls a closure, which {what} can't do exactly"
             hint = "use --backend ddp and --precision fp32"
             yield finding("DST203", item.call, message, hint)
-    yield from closures(facts, setting(facts, options, "accumulate") not in (None, 1), precision == "fp16")
-    yield from inner_gradients(facts, setting(facts, options, "accumulate") not in (None, 1), backend in SHARDED)
+    windows = setting(facts, options, "accumulate") not in (None, 1)
+    yield from closures(facts, windows, precision == "fp16")
+    yield from inner_gradients(facts, windows, backend in SHARDED)
     if backend in SHARDED:
         yield from direct_gradients(facts, str(backend))
     if backend == "deepspeed":

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from ..edits import Callee, InsertAfter, Span
 from ..findings import finding
+from ..program import is_main_guard
 from . import Outcome, rule
 from ._settle import Training, last_settling
 from ._source import function_of, index_in, position, runtime_calls, smallest_run
@@ -105,13 +106,6 @@ def is_always(facts: Facts, optimizer: OptimizerFact) -> bool:
             return False
         current = facts.parents.get(current)
     return True
-
-
-def is_main_guard(statement: ast.stmt) -> bool:
-    """Whether a statement is `if __name__ == "__main__":`."""
-    return isinstance(statement, ast.If) and any(
-        isinstance(node, ast.Name) and node.id == "__name__" for node in ast.walk(statement.test)
-    )
 
 
 def merged(facts: Facts, training: Training, found: list[Place]) -> list[Place]:

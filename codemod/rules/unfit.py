@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from ..facts.values import Role
 from ..findings import finding
 from . import Outcome, rule
-from ._source import LOOPS, ancestors, calls, contains, function_of, has_role, method_calls, setting
+from ._order import exclusive
+from ._source import LOOPS, SHARDED, ancestors, calls, contains, function_of, has_role, method_calls, setting
 
 if TYPE_CHECKING:
     from ..facts.model import Facts, OptimizerFact
@@ -31,7 +32,7 @@ SCRIPTS = ("torch.jit.script", "torch.jit.trace")
 def unfit(facts: Facts, options: Options) -> Iterator[Outcome]:
     """Findings only."""
     backend = setting(facts, options, "backend")
-    if backend not in ("fsdp", "deepspeed"):
+    if backend not in SHARDED:
         return
     for optimizer in facts.optimizers:
         name = optimizer.qualified.rsplit(".", 1)[-1]
@@ -84,14 +85,7 @@ def beside_training(facts: Facts, call: ast.Call) -> bool:
 
 
 def are_both(facts: Facts, first: OptimizerFact, second: OptimizerFact) -> bool:
-    """Whether two optimizers are built in one run: in one function, and not in two branches of an `if`."""
+    """Whether two optimizers are built in one run: in one function, and not in two branches."""
     if function_of(facts, first.statement) is not function_of(facts, second.statement):
         return False
-    around = [item for item in ancestors(facts, first.statement) if isinstance(item, (ast.If, ast.Match))]
-    return not any(contains(item, [second.statement]) and not same_branch(item, first, second) for item in around)
-
-
-def same_branch(item: ast.If | ast.Match, first: OptimizerFact, second: OptimizerFact) -> bool:
-    """Whether one branch holds both."""
-    bodies = [item.body, item.orelse] if isinstance(item, ast.If) else [case.body for case in item.cases]
-    return any(contains(body, [first.statement]) and contains(body, [second.statement]) for body in bodies)
+    return not exclusive(facts, first.statement, second.statement)

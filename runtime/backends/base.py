@@ -10,6 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+CUTTING = ("fsdp", "deepspeed")  # backends that cut parameters into parts
+
 
 class Backend(Protocol):
     """How gradients are reduced and parameters are stored.
