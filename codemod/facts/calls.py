@@ -12,80 +12,24 @@ from . import (
     divisors,
     expressions,
     externals,
+    instances,
     methods,
     models,
     naming,
-    owners,
     partial,
     sinks,
 )
+from .arguments import Arguments
 from .frame import Frame
 from .places import stands_in
-from .values import EMPTY, HOST, Dep, FunctionRef, Role, Value, join, join_all, union
+from .values import EMPTY, HOST, Dep, FunctionRef, Role, Value, join_all
 
 if TYPE_CHECKING:
     from .interpreter import Interpreter
 
-Operand = tuple[ast.expr, Value]
 MAX_DEPTH = 24
 STAR = "*"
 NAMED = "collections.namedtuple."
-
-
-class Arguments:
-    """Evaluated arguments of a call.
-
-    Attributes:
-        positional, keywords: operands (expression and value).
-        unpacked: values given by `*args` and `**kwargs`.
-        star: an element of a `*args` of unknown length, which the parameters from there on are.
-    """
-
-    def __init__(self, ip: Interpreter, node: ast.Call, frame: Frame) -> None:
-        self.node = node
-        self.positional: list[Operand] = []
-        self.keywords: dict[str, Operand] = {}
-        self.unpacked: list[Operand] = []
-        self.receiver: Value = EMPTY
-        self.star: Value | None = None
-        for item in node.args:
-            if isinstance(item, ast.Starred):
-                self._star(ip, item, frame)
-            else:
-                self.positional.append((item, expressions.evaluate(ip, item, frame)))
-        for keyword in node.keywords:
-            value = expressions.evaluate(ip, keyword.value, frame)
-            if keyword.arg is not None:
-                self.keywords[keyword.arg] = (keyword.value, value)
-            else:
-                self._unpack(ip, keyword.value, value)
-
-    def _star(self, ip: Interpreter, item: ast.Starred, frame: Frame) -> None:
-        value = expressions.evaluate(ip, item.value, frame)
-        if value.items is not None:
-            self.positional.extend((item.value, v) for v in value.items)
-        else:
-            element = expressions.evaluate(ip, item, frame)
-            self.unpacked.append((item.value, element))
-            self.star = element
-            self.positional.append((item.value, element))
-
-    def _unpack(self, ip: Interpreter, node: ast.expr, value: Value) -> None:
-        self.unpacked.append((node, value))
-        for cell in value.objs:
-            for name, held in ip.heap[cell].attrs.items():
-                self.keywords.setdefault(name, (node, held))
-
-    @property
-    def all(self) -> list[Operand]:
-        """Every operand."""
-        return [*self.positional, *self.keywords.values()]
-
-    def get(self, position: int, name: str) -> Value:
-        """Value of a parameter given by position or by name, `EMPTY` if it is not given."""
-        if name in self.keywords:
-            return self.keywords[name][1]
-        return self.positional[position][1] if len(self.positional) > position else EMPTY
 
 
 def call(ip: Interpreter, node: ast.Call, frame: Frame) -> Value:
@@ -130,7 +74,7 @@ def _dispatch(ip: Interpreter, node: ast.Call, callee: Value, arguments: Argumen
     for ref in callee.defs:
         results.append(_program_function(ip, ref, arguments, node, frame))
     for cls in callee.classes:
-        results.append(construct(ip, cls, arguments, node, frame))
+        results.append(instances.construct(ip, cls, arguments, node, frame))
     if results:
         return join_all(results)
     if callee.ref is not None and not callee.objs:
@@ -149,10 +93,10 @@ def _is_kept(ip: Interpreter, receiver: Value, name: str) -> bool:
 
 def _external(ip: Interpreter, ref: str, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
     if ref == "collections.namedtuple" and not arguments.unpacked:
-        names = _names(arguments.get(1, "field_names"))
+        names = instances.names_in(arguments.get(1, "field_names"))
         return Value(ref=f"{NAMED}{','.join(names)}") if names else HOST
     if ref.startswith(NAMED):
-        return _named(ref[len(NAMED) :].split(","), arguments)
+        return instances.named(ref[len(NAMED) :].split(","), arguments)
     if ref.startswith("builtins."):
         return builtin.call(ip, ref[9:], arguments, node, frame)
     return externals.call(ip, ref, arguments, node, frame)
@@ -339,61 +283,4 @@ def _kept(ip: Interpreter, value: Value, frame: Frame) -> Value:
     return value
 
 
-def construct(ip: Interpreter, cls: ast.ClassDef, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
-    """An instance of a class of the program."""
-    roles = externals.class_roles(ip, cls)
-    if roles:
-        ip.note_way(frame, ip.made.making_defs)
-    if ip.classes.descends(cls, "typing.NamedTuple"):
-        return _named(_fields(cls), arguments)
-    cell = ip.allocate(node, frame, cls.name, cls=cls)
-    for role in roles:
-        ip.heap.mark(cell, role)
-    taint = (
-        join_all(Value(params=v.params) for _, v in arguments.all).params if Role.OPTIMIZER in roles else frozenset()
-    )
-    value = Value(objs=frozenset({cell}), roles=frozenset(roles), params=taint)
-    if Role.LOADER in roles:
-        ip.made.loaders[node] = None
-        value = replace(value, sources=frozenset({node}))
-    initialise = ip.classes.method(cls, "__init__")
-    if initialise is not None:
-        invoke(ip, FunctionRef(initialise, cell), arguments, node, frame, forward=False)
-    else:
-        externals.initialise_base(ip, cell, arguments, frame)
-        _dataclass_fields(ip, cls, cell, arguments)
-    if Role.OPTIMIZER in roles:
-        owners.own_parameters(ip, node, arguments, frame, "", frozenset({cell}))
-    return value
-
-
-def _fields(cls: ast.ClassDef) -> list[str]:
-    return [s.target.id for s in cls.body if isinstance(s, ast.AnnAssign) and isinstance(s.target, ast.Name)]
-
-
-def _names(given: Value) -> list[str]:
-    """Field names of a named tuple, given as one string or as several."""
-    if isinstance(given.const, str):
-        return given.const.replace(",", " ").split()
-    return [item.const for item in given.items or () if isinstance(item.const, str)]
-
-
-def _named(names: list[str], arguments: Arguments) -> Value:
-    """An instance of a named tuple."""
-    given = {name: value for name, (_, value) in zip(names, arguments.positional)}
-    given |= {name: value for name, (_, value) in arguments.keywords.items()}
-    items = tuple(given.get(name, arguments.star or EMPTY) for name in names)
-    return Value(items=items, names=tuple(names), params=union(v.params for v in items))
-
-
-def _dataclass_fields(ip: Interpreter, cls: ast.ClassDef, cell: int, arguments: Arguments) -> None:
-    """Fields of a class without `__init__` (a dataclass, a named tuple) are its arguments."""
-    names = _fields(cls)
-    for name, (_, value) in zip(names, arguments.positional):
-        ip.heap.store(cell, name, value)
-    for name, (_, value) in arguments.keywords.items():
-        if name in names:
-            ip.heap.store(cell, name, value)
-
-
-__all__ = ["Arguments", "call", "construct", "enter", "invoke", "join", "sinks"]
+__all__ = ["Arguments", "call", "enter", "invoke"]

@@ -10,7 +10,7 @@ from . import operators, sinks
 from .values import Batch, Dep, Value, union
 
 if TYPE_CHECKING:
-    from .calls import Arguments
+    from .arguments import Arguments
     from .interpreter import Frame, Interpreter
 
 _SAMPLERS = {"sample", "rsample", "sample_n"}

@@ -10,7 +10,7 @@ from .losses import is_pure
 from .values import Batch, Dep, FunctionRef, Value
 
 if TYPE_CHECKING:
-    from .calls import Arguments
+    from .arguments import Arguments
     from .interpreter import Interpreter
 
 HIDDEN = "its divisor is computed inside the function that returns it"

@@ -11,7 +11,7 @@ from .local import is_local
 from .values import EMPTY, GLOBAL, HOST, Dep, FunctionRef, Value, tensor, union
 
 if TYPE_CHECKING:
-    from .calls import Arguments
+    from .arguments import Arguments
     from .interpreter import Frame, Interpreter
 
 FORWARD = ("register_forward_hook", "register_forward_pre_hook")

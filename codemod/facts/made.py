@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .calls import Arguments
+    from .arguments import Arguments
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from .torchnames import TENSOR_METHODS
 from .values import GLOBAL, HOST, Dep, Role, Value, join, join_all, union
 
 if TYPE_CHECKING:
-    from .calls import Arguments
+    from .arguments import Arguments
     from .interpreter import Frame, Interpreter
 
 _SELF = {

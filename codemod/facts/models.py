@@ -12,7 +12,7 @@ from .model import Split
 from .values import EMPTY, HOST, Batch, Dep, FunctionRef, Role, Value, join_all, tensor
 
 if TYPE_CHECKING:
-    from .calls import Arguments
+    from .arguments import Arguments
     from .interpreter import Frame, Interpreter
 
 _RECURRENT = {"RNN", "LSTM", "GRU"}

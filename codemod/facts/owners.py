@@ -11,7 +11,7 @@ from .made import MadeOptimizer
 from .values import EMPTY, Role, Value, union
 
 if TYPE_CHECKING:
-    from .calls import Arguments
+    from .arguments import Arguments
     from .interpreter import Frame, Interpreter
 
 

@@ -11,7 +11,7 @@ from .model import Pad
 from .values import HOST, PACKED, Batch, Dep, Value, tensor, union
 
 if TYPE_CHECKING:
-    from .calls import Arguments
+    from .arguments import Arguments
     from .interpreter import Frame, Interpreter
 
 _COUNTED = "it counts the sequences of this process that reach each time step"

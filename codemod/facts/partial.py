@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from .values import EMPTY, FunctionRef, Value, union
 
 if TYPE_CHECKING:
-    from .calls import Arguments
+    from .arguments import Arguments
     from .interpreter import Frame, Interpreter
 
 _KIND = "partial"

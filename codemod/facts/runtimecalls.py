@@ -10,7 +10,7 @@ from . import divisors, making, saved, sinks
 from .values import EMPTY, GLOBAL, HOST, REDUCED, Dep, Role, Value, tensor
 
 if TYPE_CHECKING:
-    from .calls import Arguments
+    from .arguments import Arguments
     from .interpreter import Frame, Interpreter
 
 _REDUCTIONS = {"mean", "sum", "max", "min"}

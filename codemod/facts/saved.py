@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from .values import EMPTY, Role, Value, join_all
 
 if TYPE_CHECKING:
-    from .calls import Arguments
+    from .arguments import Arguments
     from .interpreter import Frame, Interpreter
 
 SAVES = ("torch.save", "torch.serialization.save")

@@ -1,0 +1,71 @@
+"""Evaluated arguments of a call."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from . import expressions
+from .values import EMPTY, Value
+
+if TYPE_CHECKING:
+    from .frame import Frame
+    from .interpreter import Interpreter
+
+Operand = tuple[ast.expr, Value]
+
+
+class Arguments:
+    """Evaluated arguments of a call.
+
+    Attributes:
+        positional, keywords: operands (expression and value).
+        unpacked: values given by `*args` and `**kwargs`.
+        star: an element of a `*args` of unknown length, which the parameters from there on are.
+    """
+
+    def __init__(self, ip: Interpreter, node: ast.Call, frame: Frame) -> None:
+        self.node = node
+        self.positional: list[Operand] = []
+        self.keywords: dict[str, Operand] = {}
+        self.unpacked: list[Operand] = []
+        self.receiver: Value = EMPTY
+        self.star: Value | None = None
+        for item in node.args:
+            if isinstance(item, ast.Starred):
+                self._star(ip, item, frame)
+            else:
+                self.positional.append((item, expressions.evaluate(ip, item, frame)))
+        for keyword in node.keywords:
+            value = expressions.evaluate(ip, keyword.value, frame)
+            if keyword.arg is not None:
+                self.keywords[keyword.arg] = (keyword.value, value)
+            else:
+                self._unpack(ip, keyword.value, value)
+
+    def _star(self, ip: Interpreter, item: ast.Starred, frame: Frame) -> None:
+        value = expressions.evaluate(ip, item.value, frame)
+        if value.items is not None:
+            self.positional.extend((item.value, v) for v in value.items)
+        else:
+            element = expressions.evaluate(ip, item, frame)
+            self.unpacked.append((item.value, element))
+            self.star = element
+            self.positional.append((item.value, element))
+
+    def _unpack(self, ip: Interpreter, node: ast.expr, value: Value) -> None:
+        self.unpacked.append((node, value))
+        for cell in value.objs:
+            for name, held in ip.heap[cell].attrs.items():
+                self.keywords.setdefault(name, (node, held))
+
+    @property
+    def all(self) -> list[Operand]:
+        """Every operand."""
+        return [*self.positional, *self.keywords.values()]
+
+    def get(self, position: int, name: str) -> Value:
+        """Value of a parameter given by position or by name, `EMPTY` if it is not given."""
+        if name in self.keywords:
+            return self.keywords[name][1]
+        return self.positional[position][1] if len(self.positional) > position else EMPTY
