@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..findings import finding
 from ..fstrings import fstring_spans
@@ -49,8 +49,9 @@ def analyse_program(program: Program) -> list[Facts]:
     parents = {child: parent for tree in trees for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)}
     names = Names(program.modules, parents)
     files = [_bare(module, parents, names) for module in program.modules if module.path]
+    shared: dict[str, Any] = {}
     for facts in files:
-        facts.program = files
+        facts.program, facts.shared = files, shared
     if not any(_may_train(facts) for facts in files):
         return files
     ip = _best(program, parents, names)

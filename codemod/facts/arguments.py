@@ -47,6 +47,8 @@ class Arguments:
         value = expressions.evaluate(ip, item.value, frame)
         if value.items is not None:
             self.positional.extend((item.value, v) for v in value.items)
+        elif value.shape_dim is not None:
+            self.positional.append((item.value, value))  # the sizes of a shape are as good as the shape
         else:
             element = expressions.evaluate(ip, item, frame)
             self.unpacked.append((item.value, element))

@@ -101,8 +101,8 @@ def _of_parameter(ip: Interpreter, base: Value, name: str, node: ast.AST, frame:
     holder = node.value if isinstance(node, ast.Attribute) else None
     if name == "data":
         return Value(batch=GLOBAL, params=base.params, is_param=True, arg=base.arg or holder)
-    if isinstance(node, ast.Attribute):
-        ip.made.grad_reads.add(node)
+    if isinstance(node, ast.Attribute) and not changes.in_optimizer(ip, frame):
+        ip.made.grads.add(node)
         changes.note(ip, node.value, base, frame, grads=True)
     return Value(batch=GLOBAL, params=base.params)
 

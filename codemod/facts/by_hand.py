@@ -24,7 +24,7 @@ def own(ip: Interpreter) -> None:
     from .attributes import root_all
 
     functions: dict[ast.AST, list[ast.Attribute]] = {}
-    for read in ip.made.grad_reads:
+    for read in (item for item in ip.made.grads if isinstance(item.ctx, ast.Load)):
         functions.setdefault(ip.names.scope(read), []).append(read)
     for function, reads in functions.items():
         parameters: dict[str, frozenset[int]] = {}

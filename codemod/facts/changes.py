@@ -38,7 +38,9 @@ def note(ip: Interpreter, node: ast.expr, value: Value, frame: Frame, grads: boo
         grads: the gradients are meant.
     """
     cells = root_all(ip, value.params)
-    if _in_forward(ip, frame) or not cells & ip.sites.owned & ip.owned_now or not _has_begun(ip, cells, frame):
+    if _in_forward(ip, frame) or in_optimizer(ip, frame):
+        return
+    if not cells & ip.sites.owned & ip.owned_now or not _has_begun(ip, cells, frame):
         return
     found = _by_iterator(ip, node, value, frame) or _by_module(ip, node, frame) or _by_name(ip, node, cells, frame)
     statement, texts = found or (statement_of(ip.parents, node), frozenset())
@@ -61,10 +63,16 @@ def _in_forward(ip: Interpreter, frame: Frame) -> bool:
     )
 
 
+def in_optimizer(ip: Interpreter, frame: Frame) -> bool:
+    """Whether an optimizer that the program defines runs: what it does to its parameters is its step."""
+    holders = (ip.parents.get(current.node) for current in frame.chain() if current.node is not None)
+    return any(isinstance(holder, ast.ClassDef) and ip.classes.is_optimizer(holder) for holder in holders)
+
+
 def is_read(ip: Interpreter, value: Value, frame: Frame) -> bool:
     """Whether a parameter is read outside of a forward: once training has begun, in methods that run no module too."""
     if not frame.forward:
-        return True
+        return not in_optimizer(ip, frame)
     cells = root_all(ip, value.params)
     return bool(cells & ip.owned_now) and _has_begun(ip, cells, frame) and not _in_forward(ip, frame)
 

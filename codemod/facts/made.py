@@ -40,7 +40,7 @@ class Made:
         forwards: call of a prepared model outside a forward -> (source text of the model, method or `None`).
         backwards, steps, zero_grads, scheduler_steps, clips: calls (`runtime.*` forms included).
         gradients: calls of `grad` with respect to parameters of a model.
-        grad_reads: reads of `.grad` of a parameter.
+        grads: `.grad` of a parameter, read or set outside of optimizers.
         by_hand: statement that updates parameters from their gradients -> their models.
         saved: call that saves something -> the heap cells that it is, if that is a whole model.
         training_defs: functions in which a backward runs or a loader is iterated.
@@ -69,7 +69,7 @@ class Made:
     scheduler_steps: dict[ast.Call, None] = field(default_factory=dict)
     clips: dict[ast.Call, None] = field(default_factory=dict)
     gradients: dict[ast.Call, None] = field(default_factory=dict)
-    grad_reads: set[ast.Attribute] = field(default_factory=set)
+    grads: set[ast.Attribute] = field(default_factory=set)
     by_hand: dict[ast.stmt, frozenset[int]] = field(default_factory=dict)
     saved: dict[ast.Call, frozenset[int]] = field(default_factory=dict)
     training_defs: set[ast.AST] = field(default_factory=set)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from .places import stands_in, statement_of
 from .text import SourceText
@@ -267,9 +267,11 @@ class Facts:
         calls: every call by qualified name.
         runtime_name: how the file names the runtime (`runtime`, an alias, or "runtime" to be imported).
         runtime_imported: whether the import is already there.
+        grads: `.grad` of parameters, read or set outside of the program's own optimizers.
         entry_statement: the first statement that matters when the program runs (seed, device, model, data): the init
             call goes right before it; `None` in a file that no run starts from.
         program: the facts of all files of the program, this one's among them, the script's first.
+        shared: what rules have worked out for the whole program, by name; one for all its files.
         is_training: whether the file trains a model at all (else it is left alone).
     """
 
@@ -301,8 +303,10 @@ class Facts:
     opened: list[Opened] = field(default_factory=list)
     pads: list[Pad] = field(default_factory=list)
     sizes: list[Size] = field(default_factory=list)
+    grads: list[ast.Attribute] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     program: list[Facts] = field(default_factory=list, repr=False)
+    shared: dict[str, Any] = field(default_factory=dict, repr=False)
     _text: SourceText | None = None
 
     def holds(self, node: ast.AST) -> bool:

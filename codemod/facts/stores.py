@@ -76,6 +76,8 @@ def _attribute(ip: Interpreter, target: ast.Attribute, value: Value, frame: Fram
     memory.note_assigned(ip, target, value, frame)
     if base.is_param and target.attr in ("data", "grad"):
         changes.note(ip, target.value, base, frame, grads=target.attr == "grad")
+        if target.attr == "grad" and not changes.in_optimizer(ip, frame):
+            ip.made.grads.add(target)
     for cell in base.objs:
         module = modules.of_cell(ip, cell)
         if module is not None:

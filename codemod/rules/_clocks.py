@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ._source import FUNCTIONS, RUNTIME, bindings, calls, function_of
+from ._source import FUNCTIONS, RUNTIME, ancestors, calls, function_of
 
 if TYPE_CHECKING:
     from ..facts.model import Facts
@@ -27,48 +27,58 @@ Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 class Apart:
-    """Which expressions of a file may differ between processes since each has a clock and gets signals of its own.
+    """Which expressions of a program may differ between processes since each has a clock and gets signals of its own.
 
-    Names, attributes, properties and functions of the program carry what they were made from; a file of the program is
-    looked through for attributes and functions that another file uses.
+    Names, attributes, properties and functions of the program carry what they were made from, in whatever file.
     """
 
-    def __init__(self, facts: Facts) -> None:
-        self.facts = facts
-        self.handlers = {id(item) for file in facts.program for item in _handlers(file)}
-        self.used = bool(self.handlers) or any(file.calls.get(name) for file in facts.program for name in CLOCKS)
+    def __init__(self, program: list[Facts]) -> None:
+        self.handlers = {id(item) for file in program for item in _handlers(file)}
+        self.used = bool(self.handlers) or any(file.calls.get(name) for file in program for name in CLOCKS)
         self.attributes: set[str] = set()
         self.functions: set[int] = set()
-        self.flags = {(id(file), name) for file in facts.program for name in _flags(file, self.handlers)}
-        while self.used and self._grow():
-            pass
+        self.names: set[tuple[int, str]] = set()
+        self.flags = {(id(file), name) for file in program for name in _flags(file, self.handlers)}
+        self.bound: set[tuple[int, str]] = set()
+        if self.used:
+            stores = [(file, node) for file in program for node in ast.walk(file.tree) if self._matters(file, node)]
+            while sum(self._learns(file, node) for file, node in stores):
+                pass
 
-    def differs(self, node: ast.expr) -> bool:
-        """Whether an expression may be another one on another process."""
-        return any(self._is_apart(self.facts, part, set()) for part in _parts(self.facts, node))
+    def differs(self, facts: Facts, node: ast.expr) -> bool:
+        """Whether an expression of a file may be another one on another process."""
+        return any(self._is_apart(facts, part) for part in _parts(facts, node))
 
-    def _grow(self) -> bool:
-        """Attributes and functions that carry what is known to differ; whether there are new ones."""
-        before = len(self.attributes) + len(self.functions)
-        for file in self.facts.program:
-            for node in ast.walk(file.tree):
-                if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
-                    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-                    fields = [item.attr for item in targets if isinstance(item, ast.Attribute)]
-                    handled = id(function_of(file, node)) in self.handlers
-                    if fields and (handled or self._carries(file, node.value)):
-                        self.attributes.update(fields)
-                elif isinstance(node, ast.Return) and node.value is not None and self._carries(file, node.value):
-                    function = function_of(file, node)
-                    self.functions.add(id(function))
-                    if isinstance(function, Function) and _is_property(function):
-                        self.attributes.add(function.name)
-        return len(self.attributes) + len(self.functions) > before
+    def _matters(self, file: Facts, node: ast.AST) -> bool:
+        """Whether a node binds something to a value or returns one; the names that it binds are noted."""
+        if isinstance(node, ast.arg):
+            self.bound.add((id(file.names.scope(node)), node.arg))
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            self.bound.add((id(file.names.scope(node)), node.id))
+        return isinstance(node, (ast.Assign, ast.AnnAssign, ast.Return)) and node.value is not None
 
-    def _carries(self, file: Facts, node: ast.expr) -> bool:
-        return any(self._is_apart(file, part, set()) for part in _parts(file, node))
+    def _learns(self, file: Facts, node: ast.AST) -> bool:
+        """Whether a statement tells of more that carries what differs."""
+        assert isinstance(node, (ast.Assign, ast.AnnAssign, ast.Return))
+        assert node.value is not None
+        before = len(self.attributes) + len(self.functions) + len(self.names)
+        function = function_of(file, node)
+        carries = self.differs(file, node.value)
+        if isinstance(node, ast.Return):
+            if carries:
+                self.functions.add(id(function))
+                if isinstance(function, Function) and _is_property(function):
+                    self.attributes.add(function.name)
+        else:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if carries or id(function) in self.handlers:
+                self.attributes.update(item.attr for item in targets if isinstance(item, ast.Attribute))
+            if carries and isinstance(node, ast.Assign):
+                scopes = [(file.names.scope(item), item.id) for item in targets if isinstance(item, ast.Name)]
+                self.names.update((id(scope), name) for scope, name in scopes)
+        return len(self.attributes) + len(self.functions) + len(self.names) > before
 
-    def _is_apart(self, file: Facts, node: ast.AST, seen: set[ast.AST]) -> bool:
+    def _is_apart(self, file: Facts, node: ast.AST) -> bool:
         if isinstance(node, ast.Call):
             known = file.names.qualified(node.func) in CLOCKS
             return known or any(id(item.node) in self.functions for item in file.value(node.func).defs)
@@ -78,9 +88,23 @@ class Apart:
             return False
         if (id(file), node.id) in self.flags and isinstance(file.names.scope(node), ast.Module):
             return True
-        values = [value for value in bindings(file, node) if value is not None and value not in seen]
-        seen.update(values)
-        return any(self._is_apart(file, part, seen) for value in values for part in _parts(file, value))
+        return (self._scope_of(file, node), node.id) in self.names
+
+    def _scope_of(self, file: Facts, node: ast.Name) -> int:
+        """The innermost function, or the module, that binds a name which is read."""
+        inner = file.names.scope(node)
+        for scope in (inner, *ancestors(file, inner)):
+            if isinstance(scope, (*FUNCTIONS, ast.Module)) and (id(scope), node.id) in self.bound:
+                return id(scope)
+        return 0
+
+
+def of_program(facts: Facts) -> Apart:
+    """That of the program of a file, worked out once."""
+    if "apart" not in facts.shared:
+        facts.shared["apart"] = Apart(facts.program)
+    found: Apart = facts.shared["apart"]
+    return found
 
 
 def _parts(facts: Facts, node: ast.expr) -> Iterator[ast.AST]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from ..edits import Span, Wrap
 from . import Outcome, rule
-from ._clocks import Apart
+from ._clocks import of_program
 from ._order import asks_for_files
 from ._settle import Training
 from ._source import FUNCTIONS, LOOPS, ancestors, is_runtime_call
@@ -33,13 +33,13 @@ def clock(facts: Facts, options: Options) -> Iterator[Outcome]:
     """`runtime.any(…)` around conditions on the time, on signals, and on files that stop a training loop."""
     if not any(file.is_training for file in facts.program):
         return
-    training, apart = Training(facts), Apart(facts)
+    training, apart = Training(facts), of_program(facts)
     for node in ast.walk(facts.tree):
         if not isinstance(node, (ast.If, ast.While)):
             continue
         if any(is_runtime_call(facts, inner, "any") for inner in ast.walk(node.test)):
             continue
-        by_clock = apart.used and apart.differs(node.test)
+        by_clock = apart.used and apart.differs(facts, node.test)
         steered = by_clock and (isinstance(node, ast.While) or steers(training, node))
         if steered or (isinstance(node, ast.If) and asks_for_files(facts, node.test) and stops(facts, training, node)):
             params = {"runtime": facts.runtime_name, "name": "any", "options": {}}

@@ -104,9 +104,8 @@ def has_closure(facts: Facts, call: ast.Call) -> bool:
 
 def direct_gradients(facts: Facts, backend: str) -> Iterator[Outcome]:
     """Parameters' `.grad` used by the script itself, where they can't be made whole."""
-    for node in ast.walk(facts.tree):
-        used = isinstance(node, ast.Attribute) and node.attr == "grad" and facts.value(node.value).is_param
-        if used and not is_open(facts, node):
+    for node in facts.grads:
+        if not is_open(facts, node):
             yield finding("DST206", node, level="error" if backend == "deepspeed" else None)
 
 

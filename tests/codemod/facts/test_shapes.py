@@ -58,6 +58,8 @@ DIMS = [
     ("out.split(1, dim=1)[0]", 0),
     ("out.unbind(1)[0]", 0),
     ("out.expand(7, 5, 3)", 0),
+    ("out.view(*(out.size()[:-1] + (3, 1)))", 0),
+    ("x.view(*x.shape)", 0),
     ("out.repeat(1, 2)", 0),
     ("out.repeat_interleave(2, dim=1)", 0),
     ("out[:, 0]", 0),
