@@ -2,10 +2,13 @@
 
     python bench/fixtures_on_gpus.py convert FOLDER          # where the codemod is installed
     python bench/fixtures_on_gpus.py run FOLDER [--nproc 2] [--jobs 8]   # where the GPUs are
+    python bench/fixtures_on_gpus.py run FOLDER --share                  # where there is one GPU
 
 Each line: fixture, backend, precision, outcome, numbers compared, largest relative difference. In fp32 the converted
 script on several GPUs is compared with the original on one. In bf16 and fp16 it is compared with itself on one GPU in
-the same precision, since rounding of that size separates both from the original. TF32 is switched off.
+the same precision, since rounding of that size separates both from the original. TF32 is switched off. With `--share`
+all processes use one GPU: each is launched as a node of its own, and NCCL is told that they are different machines,
+since it refuses two of its ranks on one GPU of one machine.
 """
 
 from __future__ import annotations
@@ -15,6 +18,8 @@ import json
 import os
 import re
 import shutil
+import signal
+import socket
 import subprocess
 import sys
 import time
@@ -45,6 +50,28 @@ class Row:
     detail: str = ""
 
 
+@dataclass(frozen=True)
+class Launch:
+    """How many processes a script is started on, and whether they share one GPU."""
+
+    nproc: int = 1
+    share: bool = False
+
+    def commands(self) -> list[tuple[list[str], dict[str, str]]]:
+        """The commands that start a script, and what each adds to the environment."""
+        if self.nproc == 1:
+            return [([sys.executable], {})]
+        base = [sys.executable, "-m", "torch.distributed.run"]
+        if not self.share:
+            local = ["--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0"]
+            return [([*base, "--nproc-per-node", str(self.nproc), *local], {})]
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            address = ["--master-addr", "127.0.0.1", "--master-port", str(probe.getsockname()[1])]
+        nodes = [[*base, "--nnodes", str(self.nproc), "--node-rank", str(i), *address] for i in range(self.nproc)]
+        return [(node, {"NCCL_HOSTID": f"node{i}", "NCCL_SOCKET_IFNAME": "lo"}) for i, node in enumerate(nodes)]
+
+
 def convert(folder: Path) -> None:
     """Write the original and the conversion of every fixture to a folder; options come from the environment later."""
     from distify.codemod.options import Options
@@ -66,28 +93,38 @@ def environment(backend: str, stage: int | None, precision: str) -> dict[str, st
     return found if stage is None else {**found, "DISTIFY_ZERO_STAGE": str(stage)}
 
 
-def run_script(script: Path, runs: list[list[str]], env: dict[str, str], nproc: int, out: Path) -> tuple[str, str]:
+def run_script(script: Path, runs: list[list[str]], env: dict[str, str], launch: Launch, out: Path) -> tuple[str, str]:
     """Output of a script on some GPUs, and the end of its error output if it failed."""
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
-    launcher = [sys.executable]
-    if nproc > 1:
-        launcher += ["-m", "torch.distributed.run", "--nproc-per-node", str(nproc), "--rdzv-backend", "c10d"]
-        launcher += ["--rdzv-endpoint", "localhost:0"]
+    base = {**os.environ, **env, "NVIDIA_TF32_OVERRIDE": "0", "OMP_NUM_THREADS": "2", "PYTHONHASHSEED": "0"}
     text = ""
     for argv in runs:
-        whole = {**os.environ, **env, "NVIDIA_TF32_OVERRIDE": "0", "OMP_NUM_THREADS": "2", "PYTHONHASHSEED": "0"}
-        try:
-            done = subprocess.run(
-                [*launcher, str(script), *argv], cwd=out, env=whole, capture_output=True, text=True, timeout=LIMIT
-            )
-        except subprocess.TimeoutExpired as expired:
-            shown = expired.stderr.decode() if isinstance(expired.stderr, bytes) else (expired.stderr or "")
-            return text, "timeout: " + shown[-1500:]
-        text += done.stdout
-        if done.returncode:
-            return text, done.stderr or f"exit code {done.returncode}"
+        begun = [start([*command, str(script), *argv], {**base, **more}, out) for command, more in launch.commands()]
+        with ThreadPoolExecutor(len(begun)) as pool:  # each is read while the others run
+            ended = list(pool.map(finish, begun))
+        text += "".join(stdout for stdout, _ in ended)
+        errors = [stderr for _, stderr in ended if stderr]
+        if errors:
+            return text, "\n".join(errors)
     return text, ""
+
+
+def start(command: list[str], env: dict[str, str], folder: Path) -> subprocess.Popen[str]:
+    """Start a process in a session of its own, so that what it starts can be ended with it."""
+    pipe = subprocess.PIPE
+    return subprocess.Popen(command, cwd=folder, env=env, stdout=pipe, stderr=pipe, text=True, start_new_session=True)
+
+
+def finish(process: subprocess.Popen[str]) -> tuple[str, str]:
+    """Output of a process, and its error output if it failed."""
+    try:
+        stdout, stderr = process.communicate(timeout=LIMIT)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        stdout, stderr = process.communicate()
+        return stdout, "timeout: " + stderr[-1500:]
+    return stdout, (stderr or f"exit code {process.returncode}") if process.returncode else ""
 
 
 def compare(expected: str, actual: str) -> tuple[int, float, str]:
@@ -109,7 +146,7 @@ def compare(expected: str, actual: str) -> tuple[int, float, str]:
     return numbers, worst, ""
 
 
-def check(folder: Path, case: object, backend: str, stage: int | None, precision: str, nproc: int) -> Row:
+def check(folder: Path, case: object, backend: str, stage: int | None, precision: str, launch: Launch) -> Row:
     """Run one conversion and compare it."""
     name, runs, env = case.name, [list(r) for r in case.runs], dict(case.env)  # type: ignore[attr-defined]
     row = Row(name, f"{backend}{'' if stage is None else stage}", precision, "")
@@ -121,10 +158,10 @@ def check(folder: Path, case: object, backend: str, stage: int | None, precision
         reference = (scratch / "original.txt").read_text()
     else:
         reference = (scratch / f"single-{precision}.txt").read_text()
-    text, error = run_script(script, runs, env, nproc, scratch / f"{row.backend}-{precision}")
+    text, error = run_script(script, runs, env, launch, scratch / f"{row.backend}-{precision}")
     row.seconds = round(time.time() - began, 1)
     if error:
-        refusal = re.findall(r"distify\.runtime\.[\w.]+: (.*)", error)
+        refusal = re.findall(r"^(?:.*distify\.runtime\.[\w.]+|distify): (.*)", error, re.MULTILINE)
         row.outcome = "refused" if refusal else "timeout" if error.startswith("timeout") else "crashed"
         first = [line for line in error.splitlines() if "Error" in line]
         row.detail = refusal[0] if refusal else "; ".join(first[:2])
@@ -145,31 +182,41 @@ def references(folder: Path, case: object) -> str:
             continue
         file = "original.py" if label == "original" else "converted.py"
         options = {} if label == "original" else environment("ddp", None, label.split("-")[1])
-        text, error = run_script(folder / name / file, runs, {**env, **options}, 1, scratch / label)
+        text, error = run_script(folder / name / file, runs, {**env, **options}, Launch(), scratch / label)
         (scratch / f"{label}.txt").write_text(text)
         problems += f"{name} {label}: {error[-1500:]}\n" if error else ""
     return problems
 
 
-def run(folder: Path, nproc: int, jobs: int, only: str, backends: str) -> None:
-    """Run everything and print the table; rows go to `rows.jsonl` in the folder as well."""
+def run(folder: Path, launch: Launch, args: argparse.Namespace) -> None:
+    """Run everything and print the table; rows are added to `rows.jsonl` in the folder, and are not run again."""
     from tests.parity.cases import CASES
 
-    cases = [case for case in CASES if re.search(only, case.name)]
-    with ThreadPoolExecutor(jobs) as pool:
+    rows, ends = folder / "rows.jsonl", time.time() + args.seconds
+    lines = rows.read_text().splitlines() if rows.exists() else []
+    done = {(row["fixture"], row["backend"], row["precision"]) for row in map(json.loads, lines)}
+    cases = [case for case in CASES if re.search(args.only, case.name)]
+
+    def timely(case: object, backend: str, stage: int | None, precision: str) -> Row | None:
+        return check(folder, case, backend, stage, precision, launch) if time.time() < ends else None
+
+    with ThreadPoolExecutor(args.jobs) as pool:
         for problem in pool.map(lambda case: references(folder, case), cases):
             if problem:
                 print(problem, flush=True)
-        jobs_ = [
-            pool.submit(check, folder, case, backend, stage, precision, nproc)
+        jobs = [
+            pool.submit(timely, case, backend, stage, precision)
             for case in cases
             for backend, stage in BACKENDS
-            if re.search(backends, f"{backend}{stage}")
+            if re.search(args.backends, f"{backend}{stage}")
             for precision in PRECISIONS
+            if (case.name, f"{backend}{'' if stage is None else stage}", precision) not in done
         ]
-        with open(folder / "rows.jsonl", "w") as log:
-            for job in jobs_:
+        with open(rows, "a") as log:
+            for job in jobs:
                 row = job.result()
+                if row is None:
+                    continue
                 log.write(json.dumps(asdict(row)) + "\n")
                 log.flush()
                 shown = f"{row.fixture:18} {row.backend:11} {row.precision:5} {row.outcome:8}"
@@ -184,14 +231,16 @@ def main() -> None:
     parser.add_argument("verb", choices=("convert", "run"))
     parser.add_argument("folder", type=Path)
     parser.add_argument("--nproc", type=int, default=2)
+    parser.add_argument("--share", action="store_true", help="all processes use one GPU")
     parser.add_argument("--jobs", type=int, default=8)
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="nothing is begun after that time")
     parser.add_argument("--only", default="", help="regular expression of fixture names")
     parser.add_argument("--backends", default="", help="regular expression of backends: ddp, fsdp, deepspeed1 to 3")
     args = parser.parse_args()
     if args.verb == "convert":
         convert(args.folder.resolve())
     else:
-        run(args.folder.resolve(), args.nproc, args.jobs, args.only, args.backends)
+        run(args.folder.resolve(), Launch(args.nproc, args.share), args)
 
 
 if __name__ == "__main__":
