@@ -61,15 +61,16 @@ class Launch:
         """The commands that start a script, and what each adds to the environment."""
         if self.nproc == 1:
             return [([sys.executable], {})]
-        base = [sys.executable, "-m", "torch.distributed.run"]
         if not self.share:
-            local = ["--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0"]
-            return [([*base, "--nproc-per-node", str(self.nproc), *local], {})]
+            torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(self.nproc)]
+            return [([*torchrun, "--rdzv-backend", "c10d", "--rdzv-endpoint", "localhost:0"], {})]
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
-            address = ["--master-addr", "127.0.0.1", "--master-port", str(probe.getsockname()[1])]
-        nodes = [[*base, "--nnodes", str(self.nproc), "--node-rank", str(i), *address] for i in range(self.nproc)]
-        return [(node, {"NCCL_HOSTID": f"node{i}", "NCCL_SOCKET_IFNAME": "lo"}) for i, node in enumerate(nodes)]
+            port = probe.getsockname()[1]
+        group = {"WORLD_SIZE": self.nproc, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "NCCL_SOCKET_IFNAME": "lo"}
+        one = {**group, "LOCAL_RANK": 0, "LOCAL_WORLD_SIZE": 1}  # one process of a machine of its own
+        nodes = [{**one, "RANK": rank, "NCCL_HOSTID": f"node{rank}"} for rank in range(self.nproc)]
+        return [([sys.executable], {name: str(value) for name, value in node.items()}) for node in nodes]
 
 
 def convert(folder: Path) -> None:

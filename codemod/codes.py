@@ -396,6 +396,20 @@ _ENTRIES = (
         "it changes models and optimizers in ways that nothing here can see into",
         "leave it out and give --precision fp16 or bf16, or write it with torch.amp first",
     ),
+    Code(
+        "DST405",
+        "warning",
+        "number beyond the range of fp16",
+        "a tensor of half precision holds at most 65504 and can't be filled with more: the run ends there",
+        "fill with torch.finfo(x.dtype).min or float('-inf'), or use --precision bf16",
+    ),
+    Code(
+        "DST406",
+        "warning",
+        "ends where a norm is infinite",
+        "with fp16 the first norms of gradients are infinite while the loss scale is found, and their steps skipped",
+        "go on to the next batch instead, or use --precision bf16",
+    ),
     # 6xx: control flow
     Code(
         "DST601",

@@ -187,6 +187,15 @@ SAMPLES: dict[str, str | tuple[str, Options]] = {
     ),
     "DST403": script("", before="model.half()"),
     "DST404": script("", before="from apex import amp\nmodel, opt = amp.initialize(model, opt)"),
+    "DST405": (inside("return self.fc(x.masked_fill(x == 0, -1e9))"), Options(precision="fp16")),
+    "DST406": (
+        script(
+            "",
+            step="loss = F.cross_entropy(out, y)\nloss.backward()\n"
+            "if nn.utils.clip_grad_norm_(model.parameters(), 1.0).isnan():\n    break\nopt.step()",
+        ),
+        Options(precision="fp16"),
+    ),
     "DST601": script("if time.time() - start > 9:\n    break", before="import time\nstart = time.time()"),
     "DST603": script(
         "",
