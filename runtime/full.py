@@ -65,6 +65,8 @@ def whole(*modules: nn.Module, grads: bool = False) -> Iterator[None]:
     """
     run = require("whole")
     assert run.backend is not None
+    if grads:
+        run.backend.complete()
     if run.backend.name not in CUTTING:
         yield
         return

@@ -19,6 +19,7 @@ def backward(
     retain_graph: bool | None = None,
     create_graph: bool = False,
     inputs: Tensor | Sequence[Tensor] | None = None,
+    sync: bool = True,
 ) -> None:
     """Accumulate the gradients of a global loss, in place of `loss.backward(…)`.
 
@@ -29,6 +30,10 @@ def backward(
     Args:
         loss: one element, reduced over the batch by `runtime.mean`, `runtime.sum` or the like.
         retain_graph, create_graph, inputs: as in `torch.Tensor.backward`.
+        sync: whether gradients are needed after it. A script that adds up gradients over several batches passes the
+            condition of its step: until it holds, each process keeps its own part in `.grad`, and nothing is sent.
+            Clipping and `step` complete what is left over, so that a window cut short is exact too. Ignored inside
+            `accumulate`, which knows by itself.
 
     Raises:
         NotInitialized: `init` has not run.
@@ -46,7 +51,7 @@ def backward(
     if notes is not None:
         notes.backward(loss)
     window = run.windows.active()
-    sync = window is None or window.ends
+    sync = bool(sync) if window is None else window.ends
     if window is not None and window.corrected != 1.0:  # an earlier backward of this block put the window right
         run.backend.scale_grads(run.optimizers, 1.0 / window.corrected)
         window.corrected = 1.0

@@ -63,6 +63,7 @@ def clip_grad_norm_(
     """
     run = require("clip_grad_norm_")
     assert run.backend is not None
+    run.backend.complete()
     found = _listed(parameters)
     _unscale_owners(run, found)
     return run.backend.clip_grad_norm_(found, float(max_norm), float(norm_type), error_if_nonfinite)
@@ -80,6 +81,7 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, f
     """
     run = require("clip_grad_value_")
     assert run.backend is not None
+    run.backend.complete()
     found = _listed(parameters)
     _unscale_owners(run, found)
     run.backend.clip_grad_value_(found, float(clip_value))
@@ -136,6 +138,7 @@ def _step_optimizer(run: State, optimizer: Optimizer, closure: Callable[[], Any]
     counts, notes = steps(), trace()
     _check_parameters(run, optimizer, counts)
     assert run.backend is not None
+    run.backend.complete()
     assert run.precision is not None
     scaler = run.precision.scaler
     counts.tried[optimizer] = counts.tried.get(optimizer, 0) + 1
@@ -215,6 +218,8 @@ def guard_step(optimizer: Optimizer, *_: Any) -> None:
         raise DistifyError(
             f"optimizer.step() was called directly, but {reason}. Write runtime.step(optimizer) in its place."
         )
+    assert state.backend is not None
+    state.backend.complete()
 
 
 def against_step() -> str | None:

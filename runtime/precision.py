@@ -50,6 +50,7 @@ class Scaler:
     def unscale(self, backend: Backend, optimizer: Optimizer) -> None:
         """Divide the optimizer's gradients by the scale, once between two backward calls."""
         if optimizer not in self._found:
+            backend.complete()
             inverse = torch.tensor(1.0 / self.applied, dtype=torch.float64).float()
             self._found[optimizer] = bool(backend.unscale(optimizer, inverse).item())
 

@@ -28,6 +28,9 @@ class Backend(Protocol):
     def backward(self, loss: Tensor, *, sync: bool, **options: Any) -> None:
         """Accumulate the gradients of a loss that is already scaled; reduce over ranks if `sync`."""
 
+    def complete(self) -> None:
+        """Reduce what backwards without `sync` left on each rank; a collective, if there were any since the last."""
+
     def grad(self, outputs: Any, inputs: Any, **options: Any) -> tuple[Tensor | None, ...]:
         """`torch.autograd.grad`, without the reduction of the inner backward."""
 

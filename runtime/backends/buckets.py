@@ -127,7 +127,7 @@ class Unit:
             if key not in self.layouts:
                 if len(self.layouts) >= 8:
                     self.layouts.clear()
-                self.layouts[key] = self._layout(key)
+                self.layouts[key] = self.layout(key)
             self.key, self.buckets = key, self.layouts[key]
             self.of = {p: bucket for bucket in self.buckets for p in bucket.params}
         for bucket in self.buckets:
@@ -137,8 +137,8 @@ class Unit:
         """Parameters that the backward may reach."""
         return [p for p, on in zip(self.params, self.key, strict=True) if on]
 
-    def _layout(self, key: tuple[bool, ...]) -> list[Bucket]:
-        """Buckets in reverse order of the parameters, about the order in which gradients become ready."""
+    def layout(self, key: Sequence[bool]) -> list[Bucket]:
+        """Buckets of some parameters in reverse order, about the order in which gradients become ready."""
         apart = {id(p) for p in self.sparse}
         open_: dict[tuple[torch.device, torch.dtype], list[Tensor]] = {}
         filled: dict[tuple[torch.device, torch.dtype], int] = {}

@@ -61,6 +61,8 @@ class DDP(Single):
         self.touched: set[Unit] = set()
         self.task = -1  # engine's number of the backward that the first hook ran in
         self.nested = False
+        self.behind: set[Tensor] = set()  # what backwards without sync may have reached, equal on all ranks
+        self.local: set[Unit] = set()  # what they did reach on this rank
 
     def prepare(self, modules: Sequence[nn.Module], optimizers: Sequence[Optimizer]) -> None:
         """Register the hooks; parameters that two modules share belong to the first."""
@@ -80,16 +82,18 @@ class DDP(Single):
 
     def backward(self, loss: Tensor, *, sync: bool, **options: Any) -> None:
         """Accumulate gradients; on return, if `sync`, they are the averages over ranks of all that was accumulated."""
-        if not sync:
-            self._run("local", loss, options)
-            return
         inputs = options.get("inputs")
         wanted = None if inputs is None else set([inputs] if isinstance(inputs, Tensor) else inputs)
+        if not sync:
+            self.behind.update(p for p in self.where if p.requires_grad and (wanted is None or p in wanted))
+            self._run("local", loss, options)
+            return
         for unit in self.units:
             unit.begin(wanted)
         if options.get("create_graph"):
             self._run("local", loss, options)
             self._average_with_graph()
+            self._caught_up()
             return
         place = (caller(), *(unit.key for unit in self.units))
         program = self.programs.get(place)
@@ -97,9 +101,32 @@ class DDP(Single):
         self.order = [b for unit, on in zip(self.units, reached, strict=True) if on for b in unit.buckets]
         self.sent, self.eager = 0, program is not None and program.eager
         self.task, self.nested = -1, False
-        self.touched.clear()
+        self.touched = set(self.local)
         self._run("reduce", loss, options)
         self._finish(place, program)
+        self._caught_up()
+
+    def complete(self) -> None:
+        """Average what backwards without sync left: of a window cut short, or of what its last backward missed."""
+        if not self.behind:
+            return
+        layouts = [unit.layout([p in self.behind for p in unit.params]) for unit in self.units]
+        buckets = [bucket for layout in layouts for bucket in layout]
+        for bucket in buckets:
+            bucket.send()
+        for bucket in buckets:
+            bucket.finish()
+        for p in [p for unit in self.units for p in unit.sparse if p in self.behind]:
+            average_sparse(p)
+        self.behind.clear()
+        self.local.clear()
+
+    def _caught_up(self) -> None:
+        """After a backward that averaged what is trainable now, and what it was asked for."""
+        if self.behind:
+            self.behind.difference_update(p for unit in self.units for p in unit.active())
+        if not self.behind:
+            self.local.clear()
 
     def _run(self, mode: str, loss: Tensor, options: dict[str, Any]) -> None:
         self.mode = mode
@@ -116,6 +143,7 @@ class DDP(Single):
                     "backward() of torch ran on a prepared module: its gradients are those of this rank's rows only. "
                     "Write runtime.backward(loss) in place of loss.backward()."
                 )
+            self.local.add(self.where[param])
             return
         unit = self.where[param]
         bucket = unit.of.get(param)

@@ -108,7 +108,14 @@ class DeepSpeed(PartedGradients):
             ) from error
         begin_backward()  # torch.autograd.grad after it begins afresh
         if sync:
-            self.pending.reduce(lambda p, grad: self.of[p].add(p, grad))
+            self._reduce()
+
+    def complete(self) -> None:
+        """Reduce what backwards without sync left of gathered parameters; the engines keep count of the rest."""
+        self._reduce()
+
+    def _reduce(self) -> None:
+        self.pending.reduce(lambda p, grad: self.of[p].add(p, grad))
 
     def grad(self, outputs: Any, inputs: Any, **options: Any) -> tuple[Tensor | None, ...]:
         """`torch.autograd.grad`; parameters stay gathered until the next backward if the gradients have a graph."""

@@ -57,6 +57,7 @@ class FSDP(PartedGradients):
         self.replicas = Replicas(self.watch)
         self.pending = Pending()
         self.steps: dict[Optimizer, LocalStep] = {}
+        self.behind = False  # whether a backward without sync ran since gradients were reduced
         self._mesh: DeviceMesh | None = None
 
     @property
@@ -164,11 +165,26 @@ class FSDP(PartedGradients):
         begin_backward()  # torch.autograd.grad after it begins afresh
         for tree in self.trees:
             tree.release()
-            if sync and tree.pending():
-                tree.finish()
         if sync:
-            self.pending.reduce(add_whole)
-            self.replicas.average()
+            self._reduce()
+        self.behind = not sync or (self.behind and inputs is not None)
+
+    def complete(self) -> None:
+        """Reduce what backwards without sync left in the gathered parameters."""
+        if self.behind:
+            self.behind = False
+            for tree in self.trees:
+                tree.reduces(True)
+            self.replicas.begin(None)
+            self._reduce()
+
+    def _reduce(self) -> None:
+        """Reduce what the hooks of a backward have not."""
+        for tree in self.trees:
+            if tree.pending():
+                tree.finish()
+        self.pending.reduce(add_whole)
+        self.replicas.average()
 
     def _leaf(self, parameter: Tensor) -> Tensor:
         """What a graph holds in the place of a sharded parameter."""

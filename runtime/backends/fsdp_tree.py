@@ -101,9 +101,10 @@ class Tree:
         return self.states[-1]._state_ctx.iter_forward_root is None and torch._C._current_graph_task_id() == -1
 
     def pending(self) -> bool:
-        """Whether a backward left gradients that were not reduced: it came in past the outputs of the forward."""
+        """Whether gradients were not reduced: a backward came in past the outputs of the forward, or did not sync."""
         found = (getattr(shard, "_unsharded_param", None) for shard in self.shards)
-        return any(p is not None and p.grad is not None for p in found)
+        kept = any(getattr(shard, "unsharded_accumulated_grad", None) is not None for shard in self.shards)
+        return kept or any(p is not None and p.grad is not None for p in found)
 
     def finish(self) -> None:
         """Reduce such gradients."""

@@ -48,6 +48,9 @@ class Single:
         finally:
             self.running = False
 
+    def complete(self) -> None:
+        """There is nothing to reduce."""
+
     def grad(self, outputs: Any, inputs: Any, **options: Any) -> tuple[Tensor | None, ...]:
         """`torch.autograd.grad`."""
         found: tuple[Tensor | None, ...] = torch.autograd.grad(outputs, inputs, **options)
