@@ -99,8 +99,23 @@ class Batches:
         """
         live = [s.latest for s in self.sources if (s.live or s.loose) and s.latest is not None]
         found = self._latest(caller, live) if of is None else self._named(caller, of)
-        found.used = True
+        self._use(found, named=of is not None)
         return found
+
+    def _use(self, found: Batch, named: bool) -> None:
+        """A reduction is over this batch, and so over all parts of it.
+
+        What one line cuts is one batch: `mean(loss(model(split(x)), split(y)))`. Where batches are named, so is what
+        was cut right before or after: `x = split(data[i])`, `y = split(labels[i])`.
+        """
+        found.used = True
+        live = [s.latest for s in self.sources if s.latest is not None and s.kind == found.source.kind == "split"]
+        others = [batch.serial for batch in live if batch.counts != found.counts]
+        for batch in live:
+            low, high = sorted((batch.serial, found.serial))
+            beside = named and not any(low < serial < high for serial in others)
+            if batch.counts == found.counts and (beside or batch.source.name == found.source.name):
+                batch.used = True
 
     def _latest(self, caller: str, live: list[Batch]) -> Batch:
         if not live:

@@ -182,6 +182,7 @@ def _interpret(program: Program, parents: dict[ast.AST, ast.AST], names: Names, 
     second.sites.owned = set(first.sites.owned)
     second.sites.feeds = set(first.sites.feeds)
     second.sites.splits = dict(first.sites.splits)
+    second.sites.met = set(first.sites.met)
     second.loop_sources = {loop: sources & first.sites.feeds for loop, sources in first.loop_sources.items()}
     second.made.training_defs = first.made.training_defs
     second.made.training_loops = first.made.training_loops

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import modules, packing, sinks
+from . import modules, packing, pieces, sinks
 from .values import COUNTED, EMPTY, GLOBAL, HOST, Batch, Dep, FunctionRef, Role, Value, join, join_all, tensor, union
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def get(ip: Interpreter, base: Value, name: str, node: ast.AST, frame: Frame) ->
     if base.is_sample and not base.objs:
         return _of_sample(ip, base, name, node, frame)
     if name == "shape" and base.dep <= Dep.GLOBAL and not (base.objs or base.is_param or base.batch.whole):
-        return Value(batch=GLOBAL, shape_dim=-1, measured=True)
+        return Value(batch=COUNTED if pieces.is_batch(base) else GLOBAL, shape_dim=-1, measured=True)
     if base.wrapped and name == "module":
         return replace(base, wrapped=False)
     found = EMPTY
@@ -67,6 +67,8 @@ def get(ip: Interpreter, base: Value, name: str, node: ast.AST, frame: Frame) ->
         return _groups(ip, base)
     if base.has(Role.LOADER) or base.has(Role.OPTIMIZER):
         return HOST
+    if name == "data" and base.dep is Dep.GLOBAL and not (base.params or base.objs):
+        return base
     if base.batch.whole and name in ("T", "mT", "H", "mH"):
         return base.with_batch(_transposed(base.batch, name))
     if base.batch.whole and name == "shape":

@@ -40,7 +40,8 @@ class Batch:
         whole: a GLOBAL with one row for each sample of the global batch; a host integer that is their number.
         exact: a ROWS that is the number of this rank's rows itself.
         mixed: a ROWS that is another number on some path.
-        reason: why it is UNKNOWN or COUPLED; "cat" of a SAMPLE that holds slices one after another.
+        reason: why it is UNKNOWN or COUPLED; "cat" of a SAMPLE that holds slices one after another,
+            "shaped" of a GLOBAL batch made by hand whose rows may have become part of another dimension.
     """
 
     dep: Dep = Dep.BOTTOM
@@ -115,4 +116,5 @@ def _join_global(a: Batch, b: Batch) -> Batch:
         data=a.data or b.data,
         whole=bool(holders),
         exact=a.exact and b.exact,
+        reason=a.reason or b.reason,
     )

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import attributes, collating, dims, expressions, loops, modules, operators, sinks
+from . import attributes, collating, dims, expressions, loops, modules, operators, pieces, sinks
 from .values import (
     COUNTED,
     EMPTY,
@@ -50,6 +50,8 @@ def _len(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) ->
     if value.is_sample and not value.opaque and value.items is None and value.batch.dim == 0:
         exact = not (value.batch.ragged or value.batch.reason)
         return Value(batch=EXACT_ROWS if exact else ROWS, sources=value.sources, built=frozenset({node}))
+    if pieces.is_batch(value):
+        return Value(batch=COUNTED, measured=True)
     return replace(HOST, measured=value.dep is Dep.GLOBAL and not value.objs)
 
 

@@ -17,6 +17,7 @@ from . import (
     models,
     naming,
     partial,
+    pieces,
     sinks,
 )
 from .arguments import Arguments
@@ -155,7 +156,7 @@ def _rehome(ip: Interpreter, value: Value, function: ast.AST, node: ast.Call, in
         value = replace(value, items=tuple(_rehome(ip, v, function, node, in_loop) for v in value.items))
     if value.dep is not Dep.GLOBAL or (value.batch.whole and value.origin not in ip.made.filled):
         return value
-    picked = in_loop and stands_in(ip.parents, value.origin, function)
+    picked = in_loop and stands_in(ip.parents, value.origin, function) and value.batch.reason != pieces.SHAPED
     return replace(
         value,
         origin=node if picked else value.origin,
@@ -166,7 +167,8 @@ def _rehome(ip: Interpreter, value: Value, function: ast.AST, node: ast.Call, in
 def _is_flattened(ip: Interpreter, value: Value, function: ast.AST) -> bool:
     """Whether a function returns a batch that it picked without the dimension that is split."""
     ndim = value.batch.ndim
-    return ndim is not None and ndim <= (ip.split_dim or 0) and stands_in(ip.parents, value.origin, function)
+    gone = value.batch.reason == pieces.SHAPED or (ndim is not None and ndim <= (ip.split_dim or 0))
+    return gone and stands_in(ip.parents, value.origin, function)
 
 
 def enter(

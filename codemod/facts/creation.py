@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 Operand = tuple[ast.expr, Value]
 
-_FILLED = words("zeros ones full empty zeros_like ones_like full_like empty_like new_zeros new_ones new_full new_empty")
+_FILLED = words(
+    "zeros ones full empty zeros_like ones_like full_like empty_like new_zeros new_ones new_full new_empty new"
+)
 _RANDOM_SIZED = {"rand", "randn", "randint"}
 _RANDOM_LIKE = {"rand_like", "randn_like", "randint_like"}
 _RANDOM_OF_VALUES = {

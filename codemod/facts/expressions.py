@@ -8,7 +8,19 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import attributes, bends, calls, collating, comprehensions, loops, narrowing, operators, sinks, subscripts
+from . import (
+    attributes,
+    bends,
+    calls,
+    collating,
+    comprehensions,
+    loops,
+    narrowing,
+    operators,
+    pieces,
+    sinks,
+    subscripts,
+)
 from .local import deep_sources, has_sample
 from .values import (
     COUNTED,
@@ -36,9 +48,11 @@ def evaluate(ip: Interpreter, node: ast.expr, frame: Frame) -> Value:
     """Value of an expression, recorded; places already known to need an edit count as edited."""
     handler = _HANDLERS.get(type(node))
     value = handler(ip, node, frame) if handler else _children(ip, node, frame)
+    if frame.loops and pieces.has(value) and not frame.forward:
+        value = pieces.picked(value, node, frame)
     if node in ip.sites.reductions or node in ip.sites.splits:
         _note_other(ip, node, value, frame)
-    value = bends.followed(ip, node, _as_edited(ip, node, value), frame)
+    value = bends.followed(ip, node, as_edited(ip, node, value), frame)
     if value.also:
         for picked in value.also:  # in another branch it is a batch made by hand, and here it has this rank's rows
             operators.split(ip, picked)
@@ -55,7 +69,7 @@ def _note_other(ip: Interpreter, node: ast.expr, value: Value, frame: Frame) -> 
         ip.sites.others[node, frame.call] = whole_loss or (node in ip.sites.splits and has_sample(value))
 
 
-def _as_edited(ip: Interpreter, node: ast.expr, value: Value) -> Value:
+def as_edited(ip: Interpreter, node: ast.expr, value: Value) -> Value:
     """What the expression will be once the edits that are already decided are made."""
     if node in ip.sites.counts and value.dep is Dep.ROWS:
         ip.sites.used.add(node)
@@ -158,6 +172,8 @@ def _tuple(ip: Interpreter, node: ast.Tuple | ast.List, frame: Frame) -> Value:
     cell = ip.allocate(node, frame)
     for value in values:
         ip.heap.add(cell, value)
+    if starred and isinstance(node.elts[0], ast.Starred) and (shape := ip.current[node.elts[0].value]).batch.exact:
+        return Value(batch=shape.batch, shape_dim=-1, measured=True)  # `(*x.shape, n)`
     if starred or (isinstance(node, ast.List) and not values):
         return Value(objs=frozenset({cell}), params=taint)
     return Value(objs=frozenset({cell}), items=tuple(values), params=taint)

@@ -19,6 +19,7 @@ from . import (
     operators,
     packing,
     partial,
+    pieces,
     runtimecalls,
     saved,
     sinks,
@@ -122,6 +123,8 @@ def call(ip: Interpreter, ref: str, arguments: Arguments, node: ast.Call, frame:
     if ref.startswith("numpy.random.") and frame.loops and _draws_an_array(ref, arguments):
         value = unknown(ip, arguments, node, frame, ref)
         return replace(value, origin=node)
+    if ref in ("numpy.array_split", "numpy.split"):
+        return pieces.cut("split", arguments.positional, arguments.keywords) or unknown(ip, arguments, node, frame, ref)
     if _is_tensor_type(ref):
         return creation.typed(ip, arguments.positional, node, frame)
     if _is_torch_function(ref):

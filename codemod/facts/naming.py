@@ -23,6 +23,7 @@ def of_text(ip: Interpreter, node: ast.AST, value: Value, frame: Frame) -> str |
     """
     frame = next((found for found in frame.chain() if _home_of(found) is _home(ip, node)), frame)
     sources = deep_sources(value)
+    ip.sites.meet(sources)
     here = frame.env if _home(ip, node) is _home_of(frame) else {}
     inside = [part.id for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load)]
     fit = [name for name in [*inside, *here] if _is_rows_of(here.get(name), sources)]
@@ -120,6 +121,8 @@ def needs_name(ip: Interpreter, value: Value, frame: Frame) -> bool:
         return False
     if any(_is_fetched_ahead(source, frame) for source in sources & set(ip.sites.splits)):
         return True
+    if _is_one_of_several(ip, sources, frame):
+        return True
     for current in frame.chain():
         for loop, groups in current.alive.items():
             if any(group & sources for group in groups) and (loop is None or loop in frame.loops):
@@ -147,3 +150,15 @@ def _is_fetched_ahead(source: ast.AST, frame: Frame) -> bool:
     inside = any(part is source for part in ast.walk(loop))
     here = getattr(frame.statement, "lineno", 0)
     return not inside or getattr(source, "lineno", 0) > here
+
+
+def _is_one_of_several(ip: Interpreter, sources: frozenset[ast.AST], frame: Frame) -> bool:
+    """Whether the running loop makes batches by hand that never meet those that a value comes from.
+
+    In the first phase it is not known yet which of them meet.
+    """
+    made = frozenset(ip.sites.splits)
+    if ip.assume_feeds or not frame.loops or not sources & made:
+        return False
+    inside = {part for part in ast.walk(frame.loops[-1]) if part in made}
+    return bool(sources & inside) and bool(inside - ip.sites.one_batch(sources))

@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import naming, sinks
+from . import naming, pieces, sinks
 from .local import deep_sources
 from .model import Full, Split
 from .values import EMPTY, GLOBAL, NOTHING, REDUCED, ROWS, SAMPLE, Batch, Dep, Value, tensor, union, whole
@@ -151,10 +151,10 @@ def _without_samples(operands: list[Operand], node: ast.expr) -> Value:
     worst = max(values, key=lambda v: v.dep, default=EMPTY)
     if worst.dep > Dep.ROWS:
         return replace(tensor(worst.batch, *values), arrival=None)
-    origin = node if any(v.origin is not None for v in values) else None
+    origin = pieces.origin_of(values, node)
     weak = any(v.weak for v in values)
     wholes = [v.batch for v in values if v.batch.whole and not v.batch.exact]
-    batch = REDUCED if any(v.batch.data for v in values) else GLOBAL
+    batch = replace(REDUCED if any(v.batch.data for v in values) else GLOBAL, reason=pieces.reason_of(values))
     if wholes:
         origin = next((v.origin for v in values if v.batch.whole), None)
         dims = {b.dim for b in wholes}
@@ -176,11 +176,11 @@ def meet(ip: Interpreter, operands: list[Operand], frame: Frame) -> Value | None
         if value.batch.whole:
             fits = value.batch.dim is not None and not value.batch.ragged
             if fits and all(v.batch.dim == value.batch.dim and not v.batch.reason for v in samples):
-                split(ip, _place(ip, operand, value, frame), value.batch.dim)
+                _cut(ip, _place(ip, operand, value, frame), value.batch.dim, samples)
             else:
                 kept = True
         elif value.origin is not None or _is_batch_shaped(ip, value, samples):
-            split(ip, _place(ip, operand, value, frame))
+            _cut(ip, _place(ip, operand, value, frame), None, samples)
         elif value.whole and ip.sites.splits and not frame.forward:
             ip.sites.report("DST111", operand, "A slice meets what the model made of a whole batch.")
     if not kept or frame.forward:
@@ -189,6 +189,11 @@ def meet(ip: Interpreter, operands: list[Operand], frame: Frame) -> Value | None
         if value.is_sample:
             sinks.gather(ip, operand, value, frame)
     return Value(batch=whole(samples[0].batch.dim, ragged=True))
+
+
+def _cut(ip: Interpreter, place: ast.expr, dim: int | None, samples: list[Value]) -> None:
+    split(ip, place, dim)
+    ip.sites.meet(union(v.sources for v in samples) | {place})
 
 
 def _place(ip: Interpreter, operand: ast.expr, value: Value, frame: Frame) -> ast.expr:
@@ -294,8 +299,9 @@ def compare(ip: Interpreter, node: ast.Compare, frame: Frame) -> Value:
     if len(rows) != len(operands):
         for operand, _ in rows:
             sinks.count(ip, operand, frame)
-    origin = node if any(v.origin is not None for _, v in operands) else None
-    batch = REDUCED if any(v.batch.data for _, v in operands) else GLOBAL
+    values = [v for _, v in operands]
+    origin = pieces.origin_of(values, node)
+    batch = replace(REDUCED if any(v.batch.data for v in values) else GLOBAL, reason=pieces.reason_of(values))
     return Value(batch=batch, origin=origin, weak=any(v.weak for _, v in operands))
 
 

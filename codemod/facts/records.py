@@ -35,7 +35,7 @@ def _fill_places(facts: Facts, ip: Interpreter) -> None:
     facts.gathers = sorted((g for g in sites.gathers.values() if holds(g.node)), key=lambda g: position(g.node))
     facts.draws = sorted((d for d in sites.draws.values() if holds(d.call)), key=lambda d: position(d.call))
     splits = sorted((s for s in sites.splits.values() if holds(s.node)), key=lambda s: position(s.node))
-    facts.splits = _together(facts, splits)
+    facts.splits = _together(facts, splits, ip)
     fulls = [f for f in sites.fulls.values() if holds(f.node) and not changes.is_open(ip, f.node, _models_in(ip, f))]
     facts.fulls = sorted(fulls, key=lambda f: position(f.node))
     opened = [item for item in changes.outermost(ip, list(sites.opened.values())) if holds(item.statement)]
@@ -78,17 +78,27 @@ def _fill_steps(facts: Facts, ip: Interpreter) -> None:
     facts.schedulers = [_scheduler(call, ip, per_step, facts) for call in schedulers]
 
 
-def _together(facts: Facts, splits: list[Split]) -> list[Split]:
-    """`x, y = data[i], labels[i]`: members of one tuple are split together, as one batch."""
+def _together(facts: Facts, splits: list[Split], ip: Interpreter) -> list[Split]:
+    """`x, y = data[i], labels[i]`: members of one tuple are split together, as one batch, if they are one."""
     nodes = {s.node: s for s in splits}
     found: dict[ast.AST, Split] = {}
     for item in splits:
         parent = facts.parents[item.node]
-        if isinstance(parent, ast.Tuple) and all(e in nodes and nodes[e].dim == item.dim for e in parent.elts):
+        pair = isinstance(parent, ast.Tuple) or isinstance(getattr(parent, "ctx", None), ast.Store)
+        if isinstance(parent, (ast.Tuple, ast.List)) and pair and _is_one_batch(facts, parent, nodes, ip):
             found.setdefault(parent, Split(parent, item.dim))
         else:
             found.setdefault(item.node, item)
     return list(found.values())
+
+
+def _is_one_batch(facts: Facts, parent: ast.Tuple | ast.List, splits: dict[ast.expr, Split], ip: Interpreter) -> bool:
+    """Whether all members of a tuple are split, as rows of one batch: they meet, or are picked by the same index."""
+    members = parent.elts
+    if not all(e in splits and splits[e].dim == splits[members[0]].dim for e in members):
+        return False
+    picks = {facts.text(e.slice) if isinstance(e, ast.Subscript) else "" for e in members}
+    return len(picks) == 1 or set(members) <= ip.sites.one_batch(frozenset(members[:1]))
 
 
 def _optimizer(item: MadeOptimizer) -> OptimizerFact:

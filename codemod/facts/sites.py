@@ -35,6 +35,7 @@ class Sites:
         quiet: a collate function is interpreted.
         ratios: where sums over the batch stop being linear: the divisors of quotients, else `None`.
         used: keys of the places that the running pass met or made use of.
+        met: sources whose rows met in one expression, so that they are the same batch.
         others: place that is reduced or split, and call of its function -> whether there is nothing to do in that call.
     """
 
@@ -57,6 +58,7 @@ class Sites:
     owned: set[int] = field(default_factory=set)
     computed: set[tuple[ast.AST | None, str]] = field(default_factory=set)
     used: set[object] = field(default_factory=set)
+    met: set[frozenset[ast.AST]] = field(default_factory=set)
     others: dict[tuple[ast.AST, ast.Call | None], bool] = field(default_factory=dict)
     changed: bool = False
     quiet: bool = False
@@ -100,6 +102,18 @@ class Sites:
         if known != item:
             table[key] = item
             self.changed = True
+
+    def meet(self, sources: frozenset[ast.AST]) -> None:
+        """Rows of these sources meet each other."""
+        if len(sources) > 1:
+            self.met.add(sources)
+
+    def one_batch(self, sources: frozenset[ast.AST]) -> frozenset[ast.AST]:
+        """These sources and all that give the same batch, as far as their rows met."""
+        found, before = sources, None
+        while found != before:
+            before, found = found, found.union(*(group for group in self.met if group & found))
+        return found
 
     def feed(self, sources: Iterable[ast.AST]) -> None:
         """These loaders or batches reach a prepared model."""

@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import attributes, bends, changes, expressions, loops, memory, modules, operators, sinks, subscripts
+from . import attributes, bends, changes, expressions, loops, memory, modules, operators, pieces, sinks, subscripts
 from .values import EMPTY, EXACT_ROWS, GLOBAL, HOST, REDUCED, SAMPLE, Batch, Dep, Role, Value, tensor
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 def store(ip: Interpreter, target: ast.expr, value: Value, statement: ast.AST | None, frame: Frame) -> None:
     """Assign an evaluated value to a target."""
     if isinstance(target, ast.Name):
+        value = _of_iteration(ip, target, value, statement, frame)
         assigned = isinstance(statement, (ast.Assign, ast.AnnAssign)) and not frame.forward
         if value.dep is Dep.PENDING and value.arrival is None and assigned and isinstance(statement, ast.stmt):
             value = replace(value, arrival=(statement, target.id))
@@ -29,6 +30,13 @@ def store(ip: Interpreter, target: ast.expr, value: Value, statement: ast.AST | 
         _attribute(ip, target, value, frame)
     elif isinstance(target, ast.Subscript):
         _item(ip, target, value, frame)
+
+
+def _of_iteration(ip: Interpreter, target: ast.Name, value: Value, statement: ast.AST | None, frame: Frame) -> Value:
+    """A part of data that a loop gets is a batch, cut to this rank's rows where the body begins."""
+    if not isinstance(statement, (ast.For, ast.AsyncFor)) or frame.forward:
+        return value
+    return expressions.as_edited(ip, target, pieces.picked(value, target, frame))
 
 
 def _unpack(

@@ -308,8 +308,10 @@ def _of_global(ip: Interpreter, base: Value, index: Value, node: ast.Subscript, 
     weak = ranged or index.weak
     first = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) and node.slice.elts else node.slice
     keeps = isinstance(first, ast.Slice) and first.lower is None and first.upper is None
-    picks = picks or (keeps and base.origin is not None)
-    weak = weak or (keeps and base.weak)
+    # `streams[:, i:i + steps]`: time steps of all rows, which are streams that lie side by side
+    moving = keeps and isinstance(node.slice, ast.Tuple) and any(_range_of_loop(ip, p, frame) for p in node.slice.elts)
+    picks = picks or moving or (keeps and base.origin is not None)
+    weak = weak or moving or (keeps and base.weak)
     return Value(batch=batch, params=base.params, origin=node if picks and not base.params else None, weak=weak)
 
 

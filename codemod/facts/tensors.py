@@ -17,10 +17,12 @@ from . import (
     losses,
     memory,
     operators,
+    pieces,
     products,
     reducing,
     shapes,
     sinks,
+    views,
     wholes,
 )
 from .local import holds_whole, is_local
@@ -38,7 +40,7 @@ from .torchnames import (
     REDUCTIONS,
     SUMMARIES,
 )
-from .values import EMPTY, EXACT_ROWS, GLOBAL, HOST, ROWS, Batch, Dep, Value, tensor, union, whole
+from .values import COUNTED, EMPTY, EXACT_ROWS, GLOBAL, HOST, ROWS, Batch, Dep, Value, tensor, union, whole
 
 if TYPE_CHECKING:
     from .interpreter import Frame, Interpreter
@@ -126,31 +128,35 @@ def _replicated(
     ip: Interpreter, name: str, operands: list[Operand], keywords: dict[str, Operand], node: ast.Call, frame: Frame
 ) -> Value:
     """Every operand is the same on all ranks, and so is the result."""
+    parts = pieces.cut(name, operands, keywords) or views.picked(name, operands, keywords, node)
+    if parts is not None:
+        return parts
     values = [v for _, v in [*operands, *keywords.values()]]
     data = any(v.batch.data for v in values)
     keeps_rows = name not in REDUCTIONS and name not in METADATA
     if name in REDUCTIONS and isinstance(over := dims.of_call(operands, keywords, REDUCTIONS[name][1]), (int, tuple)):
         keeps_rows = not dims.touch(Batch(Dep.SAMPLE, dim=ip.split_dim or 0), over)
-    origin = node if keeps_rows and any(v.origin is not None for v in values) else None
+    origin = pieces.origin_of(values, node) if keeps_rows else None
     if name == "stack" and frame.loops and _stacks_slices(node):
         origin = node
     first = operands[0][1] if operands else EMPTY
     if name in IDENTITY and first.is_param:
         return first if name in ALIASES else replace(first, is_param=False, arg=None)
     if name == "size":
-        return Value(batch=GLOBAL, shape_dim=-1 if len(operands) + len(keywords) == 1 else None, measured=True)
+        whole_shape = len(operands) + len(keywords) == 1
+        first_size = whole_shape or any(v.const == 0 for v in values[1:])
+        batch = COUNTED if first_size and pieces.is_batch(first) else GLOBAL
+        return Value(batch=batch, shape_dim=-1 if whole_shape else None, measured=True)
     if name == "pad_sequence" and origin is not None:
         first_dim = keywords.get("batch_first") or (operands[1] if len(operands) > 1 else None)
         return Value(batch=whole(0 if first_dim is not None and first_dim[1].const is True else 1), origin=node)
-    flat = name in ("flatten", "ravel") and len(operands) == 1
-    flat = flat or (name in ("view", "reshape") and len(operands) == 2 and operands[1][1].const == -1)
     return Value(
-        batch=Batch(Dep.GLOBAL, ndim=1 if flat else None, data=data),
+        batch=Batch(Dep.GLOBAL, data=data, reason=pieces.reason_of(values)),
         params=union(v.params for v in values),
-        origin=first.origin if flat else origin,  # what is flattened has lost the dimension to split
+        origin=origin,
         weak=any(v.weak for v in values),
         size0=first.size0 if name in IDENTITY else None,
-        made=first.made if name in IDENTITY else None,
+        made=first.made if name in IDENTITY or name.endswith("_") else None,
     )
 
 

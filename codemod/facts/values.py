@@ -72,6 +72,7 @@ class Value:
         loose: a parameter of no module: `nn.Parameter(…)`, `torch.zeros(…, requires_grad=True)`.
         origin: expression that picked the rows of a hand-made batch (a GLOBAL whose dim 0 is a batch).
         also: expressions that picked hand-made batches which a SAMPLE may be instead.
+        piece: a part of data that is in no loop yet: where a loop gets it, it is a batch.
         weak: its rows were picked as a range (`data[i:i + n]`), which may as well be a range of time steps.
         whole: a prepared model computed it from a whole batch.
         measured: a size read from a replicated tensor.
@@ -109,6 +110,7 @@ class Value:
     loose: bool = False
     origin: ast.expr | None = None
     also: frozenset[ast.expr] = frozenset()
+    piece: bool = False
     weak: bool = False
     whole: bool = False
     measured: bool = False
@@ -213,6 +215,7 @@ def join(a: Value, b: Value) -> Value:
         loose=a.loose or b.loose,
         origin=_origin(a, b),
         also=a.also | b.also | _picked_instead(a, b),
+        piece=a.piece or b.piece,
         weak=a.weak or b.weak,
         whole=a.whole or b.whole,
         measured=a.measured or b.measured,

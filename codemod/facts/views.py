@@ -6,10 +6,10 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import naming, operators, sinks
+from . import naming, operators, pieces, sinks
 from .losses import is_pure
 from .model import Size
-from .values import Batch, Dep, Value, tensor, whole
+from .values import EMPTY, Batch, Dep, Value, tensor, whole
 
 if TYPE_CHECKING:
     from .interpreter import Frame, Interpreter
@@ -37,6 +37,9 @@ def view(ip: Interpreter, operands: list[Operand], keywords: dict[str, Operand],
             return moved(value, value.batch.dim)
     if _follows(ip, value, operands[0][0], sizes, frame):
         return moved(value, value.batch.dim, len(sizes))
+    if value.batch.dim == 0 and merges(sizes) and not any(_is_batch_size(ip, value, size) for size in sizes[1:]):
+        ip.sites.keep(ip.sites.sizes, sizes[0][0], Size(sizes[0][0], "-1"))
+        return moved(value, 0, len(sizes))
     if frame.forward and sizes and all(isinstance(size.const, int) and size.const > 0 for _, size in sizes):
         ip.sites.report("DST110", node, _FIXED, _FOLLOW)  # no -1 that follows the rows
     if value.batch.dim != 0 and any(_is_batch_size(ip, value, size) for size in sizes):
@@ -55,6 +58,35 @@ def view(ip: Interpreter, operands: list[Operand], keywords: dict[str, Operand],
         if _is_batch_size(ip, value, sizes[lead]) or _is_option(sizes[lead][1]):
             ip.sites.report("DST110", node, _FIXED, _FOLLOW)
     return moved(value, lead, len(sizes) or None)
+
+
+def picked(name: str, operands: list[Operand], keywords: dict[str, Operand], node: ast.expr) -> Value | None:
+    """A batch made by hand in another shape, `None` if this is no view, or of no batch.
+
+    Where the dimension to split may be gone in the new shape, it is split before.
+    """
+    if name not in ("view", "reshape", "flatten", "ravel") or not operands:
+        return None
+    value, sizes = operands[0][1], sizes_of(operands, keywords)
+    given = sizes[0][1] if sizes else EMPTY
+    one = len(sizes) == 1 and given.shape_dim is None and not given.objs
+    flat = len(operands) == 1 if name in ("flatten", "ravel") else one
+    counted = not flat and given.batch.exact and given.dep is Dep.GLOBAL
+    if value.params or (value.origin is None and not counted):
+        return None
+    merged = flat or given.const == -1 or merges(sizes)
+    batch = Batch(Dep.GLOBAL, ndim=1 if flat else None, data=value.batch.data, reason=pieces.SHAPED if merged else "")
+    return Value(
+        batch=batch, origin=value.origin if merged else pieces.origin_of([value], node) or node, weak=value.weak
+    )
+
+
+def merges(sizes: list[Operand]) -> bool:
+    """Whether the first size is the rows times something (`y.view(rows * steps)`), which -1 says as well."""
+    if not sizes or not _is_fixed(sizes[0][1]) or any(v.const == -1 for _, v in sizes):
+        return False
+    node = sizes[0][0]
+    return len(sizes) == 1 or (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult))
 
 
 def _follows(ip: Interpreter, value: Value, node: ast.expr, sizes: list[Operand], frame: Frame) -> bool:

@@ -13,6 +13,7 @@ The replicated stream gives every process the very numbers of the original, each
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -30,7 +31,9 @@ def batch(facts: Facts, options: Options) -> Iterator[Outcome]:
     runtime = facts.runtime_name
     for split in facts.splits:
         extra = {"dim": str(split.dim)} if split.dim else {}
-        params = {"runtime": runtime, "name": "split", "options": extra}
+        params: dict[str, object] = {"runtime": runtime, "name": "split", "options": extra}
+        if isinstance(getattr(split.node, "ctx", None), ast.Store):
+            continue  # a loop goes over it: the rule "iteration"
         yield Wrap(Span.of(split.node), "wrap", params, kind="batch", code="DST103")
     for size in facts.sizes:
         yield Replace(Span.of(size.node), "text", {"text": size.text}, kind="batch")

@@ -200,3 +200,29 @@ def test_two_data_sets_split_once_are_ambiguous() -> None:
     batches.record(batches.site("train.py:2"), (9, 9))
     with pytest.raises(BatchError, match="of=tensor"):
         batches.current("mean")
+
+
+def test_all_parts_of_a_batch_are_used_with_it() -> None:
+    """Batches of two sizes by turns: what was cut with the one that a reduction names is over with it."""
+    batches = Batches(0, 2)
+    x, y, u = (batches.site(f"train.py:{line}") for line in (5, 6, 9))
+    v = batches.site("train.py:9", 1)
+    for _ in range(3):
+        first = torch.zeros(2)
+        batches.record(x, (2, 2), first)
+        batches.record(y, (2, 2))
+        assert batches.current("mean", of=first).total == 4
+        batches.record(u, (3, 2))
+        batches.record(v, (3, 2))
+        assert batches.current("mean").total == 5  # one line cut both
+
+
+def test_batches_of_two_sizes_are_ambiguous_unless_named() -> None:
+    batches = Batches(0, 2)
+    x, y, u = (batches.site(f"train.py:{line}") for line in (5, 6, 9))
+    batches.record(x, (2, 2))
+    batches.record(y, (2, 2))
+    batches.current("mean")
+    batches.record(u, (3, 2))
+    with pytest.raises(BatchError, match="two batches are in use"):
+        batches.current("mean")
