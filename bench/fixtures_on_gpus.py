@@ -74,7 +74,7 @@ class Launch:
 
 
 def convert(folder: Path) -> None:
-    """Write the original and the conversion of every fixture to a folder; options come from the environment later."""
+    """Write the original and its conversion for each backend to a folder; the environment gives other options later."""
     from distify.codemod.options import Options
     from distify.codemod.rewrite import rewrite_source
     from tests.parity.cases import CASES
@@ -83,9 +83,14 @@ def convert(folder: Path) -> None:
         target = folder / case.name
         target.mkdir(parents=True, exist_ok=True)
         source = (ROOT / "fixtures" / case.name / "train.py").read_bytes()
-        result = rewrite_source(source, f"{case.name}/train.py", Options())
         (target / "original.py").write_bytes(source)
-        (target / "converted.py").write_bytes(result.data)
+        for backend in ("ddp", "fsdp", "deepspeed"):
+            result = rewrite_source(source, f"{case.name}/train.py", Options(backend=backend))
+            errors = [item.message for item in result.findings if item.level == "error"]
+            if errors:
+                (target / f"refused_{backend}.txt").write_text(errors[0])
+            else:
+                (target / f"converted_{backend}.py").write_bytes(result.data)
 
 
 def environment(backend: str, stage: int | None, precision: str) -> dict[str, str]:
@@ -151,23 +156,26 @@ def check(folder: Path, case: object, backend: str, stage: int | None, precision
     """Run one conversion and compare it."""
     name, runs, env = case.name, [list(r) for r in case.runs], dict(case.env)  # type: ignore[attr-defined]
     row = Row(name, f"{backend}{'' if stage is None else stage}", precision, "")
-    script = folder / name / "converted.py"
+    script, refused = folder / name / f"converted_{backend}.py", folder / name / f"refused_{backend}.txt"
+    if refused.exists():
+        row.outcome, row.detail = "refused", refused.read_text()
+        return row
     env |= environment(backend, stage, precision)
     began = time.time()
     scratch = folder / name / "runs"
     if precision == "fp32":
-        reference = (scratch / "original.txt").read_text()
+        reference = scratch / "original.txt"
     else:
-        reference = (scratch / f"single-{precision}.txt").read_text()
+        reference = scratch / f"single-{precision}.txt"
     text, error = run_script(script, runs, env, launch, scratch / f"{row.backend}-{precision}")
     row.seconds = round(time.time() - began, 1)
-    if error:
-        refusal = re.findall(r"^(?:.*distify\.runtime\.[\w.]+|distify): (.*)", error, re.MULTILINE)
+    if error and not reference.with_suffix(".failed").exists():
+        refusal = re.findall(r"^(?:.*distify\.runtime\.[\w.]+|distify): (?!rank \d+ of)(.*)", error, re.MULTILINE)
         row.outcome = "refused" if refusal else "timeout" if error.startswith("timeout") else "crashed"
         first = [line for line in error.splitlines() if "Error" in line]
         row.detail = refusal[0] if refusal else "; ".join(first[:2])
         return row
-    row.numbers, row.worst, row.detail = compare(reference, text)
+    row.numbers, row.worst, row.detail = compare(reference.read_text(), text)
     row.outcome = "equal" if row.worst <= TOLERANCE[precision] else "differs"
     return row
 
@@ -181,11 +189,13 @@ def references(folder: Path, case: object) -> str:
     for label in ("original", "single-bf16", "single-fp16"):
         if (scratch / f"{label}.txt").exists():
             continue
-        file = "original.py" if label == "original" else "converted.py"
+        file = "original.py" if label == "original" else "converted_ddp.py"
         options = {} if label == "original" else environment("ddp", None, label.split("-")[1])
         text, error = run_script(folder / name / file, runs, {**env, **options}, Launch(), scratch / label)
         (scratch / f"{label}.txt").write_text(text)
-        problems += f"{name} {label}: {error[-1500:]}\n" if error else ""
+        if error:
+            (scratch / f"{label}.failed").write_text(error)
+            problems += f"{name} {label}: {error[-1500:]}\n"
     return problems
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from .records import Batch as Batch
@@ -86,6 +87,11 @@ class Batches:
         for tensor in held:
             self.tensors[tensor] = made
         return made
+
+    def copied(self, tensor: Tensor, copy: Tensor) -> None:
+        """Enter a copy of a tensor: it names the batch that the tensor does, if that does."""
+        if tensor.dim() and (known := self.tensors.get(tensor)) is not None:  # type: ignore[no-untyped-call]
+            self.tensors[copy] = known
 
     def current(self, caller: str, of: Any = None) -> Batch:
         """The batch that a value belongs to.
@@ -170,7 +176,7 @@ class Batches:
             if isinstance(known, Batch):
                 return known
         rows = {t.shape[0] for t in tensors if t.dim() > 0}
-        # A copy of a batch's tensor (on another device) is found by its rows: among the batches in use, else among
+        # What was computed from a batch's tensor is found by its rows: among the batches in use, else among
         # those just before them, since a script may fetch its next batch early.
         live = [s.latest for s in self.sources if s.latest is not None and (s.live or s.loose)]
         past = [s.before for s in self.sources] + [s.latest for s in self.sources if not (s.live or s.loose)]

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from . import backends, bypass, entropy, exits, faults, output, streams
+from . import backends, bypass, copies, entropy, exits, faults, output, streams
 from .accumulate import Windows
 from .batches import Batches
 from .config import Config, ConfigError, resolve
@@ -168,6 +168,7 @@ def _build(config: Config, launcher: Launcher, place: torch.device) -> None:
         share_streams()
         entropy.install()
         bypass.install()
+        copies.install()
     elif unwritable():
         raise ConfigError(unwritable())
     state.streams = Streams(state.rank, state.world_size, place)
@@ -204,6 +205,7 @@ def shutdown() -> None:
 def _leave(wait: bool) -> None:
     entropy.uninstall()
     bypass.uninstall()
+    copies.uninstall()
     faults.uninstall()
     if dist.is_available() and dist.is_initialized() and not faults.failed():
         if wait and state.owns_group:
