@@ -132,7 +132,7 @@ def _here(storage: Any, place: str) -> Any:
     return storage if state.device.type == "cpu" else storage.cuda(state.device.index)
 
 
-def state_dict(obj: Any, prefix: str = "") -> dict[str, Any]:
+def state_dict(obj: Any, prefix: str = "", host: bool = True) -> dict[str, Any]:
     """`obj.state_dict()` with the original's keys, shapes and dtypes, whole, on all ranks; a collective.
 
     Where the backend cuts parameters into parts this is a snapshot; elsewhere its tensors are alive, as the original's.
@@ -140,6 +140,8 @@ def state_dict(obj: Any, prefix: str = "") -> dict[str, Any]:
     Args:
         obj: a module or part of one, an optimizer, a scheduler, or anything else that has `state_dict`.
         prefix: what the keys of a module begin with, as "module." of one that was in `nn.DataParallel`.
+        host: parameters of a module that the backend has to gather come to the CPU, since a GPU need not have room for
+            all of them; if false they stay on the device, for arithmetic with what is there.
 
     Returns:
         The state dict; optimizers' has the original's integer keys.
@@ -152,7 +154,7 @@ def state_dict(obj: Any, prefix: str = "") -> dict[str, Any]:
     if run.backend.name in CUTTING:
         together("state_dict")
     if isinstance(obj, (nn.Module, Optimizer)):
-        whole: dict[str, Any] = prefixed(run.backend.state_dict(obj), prefix)
+        whole: dict[str, Any] = prefixed(run.backend.state_dict(obj, host), prefix)
         return whole
     found: dict[str, Any] = Wholes(run.backend).of(obj.state_dict())
     return found

@@ -41,7 +41,7 @@ def checkpoint(facts: Facts, options: Options) -> Iterator[Outcome]:
         if len(call.args) == 1 and has_role(facts, call.args[0], Role.MODEL):
             yield renamed(facts, call, "clone")
     for call, callee in method_calls(facts, "state_dict", "load_state_dict"):
-        yield from state(facts, call, callee)
+        yield from state(facts, options, call, callee)
 
 
 def renamed(facts: Facts, call: ast.Call, name: str) -> Callee:
@@ -55,7 +55,7 @@ def pickled(facts: Facts, options: Options, call: ast.Call) -> Iterator[Outcome]
         yield finding("DST702", call)
 
 
-def state(facts: Facts, call: ast.Call, callee: ast.Attribute) -> Iterator[Outcome]:
+def state(facts: Facts, options: Options, call: ast.Call, callee: ast.Attribute) -> Iterator[Outcome]:
     """`model.state_dict()` and `model.load_state_dict(…)` of models and optimizers."""
     if not has_role(facts, callee.value, Role.MODEL, Role.OPTIMIZER) or is_super(facts, callee.value):
         return
@@ -64,6 +64,14 @@ def state(facts: Facts, call: ast.Call, callee: ast.Attribute) -> Iterator[Outco
         yield Callee(Span.of(call), "call", params, (Ref.to(callee.value),), kind="checkpoint")
         if facts.value(callee.value).wrapped:  # DataParallel goes, its keys stay
             yield Argument(Span.of(call), "prefix", '"module."', kind="checkpoint")
+        sharded = setting(facts, options, "backend") in SHARDED
+        if (
+            sharded
+            and callee.attr == "state_dict"
+            and has_role(facts, callee.value, Role.MODEL)
+            and parted(facts, call)
+        ):
+            yield Argument(Span.of(call), "host", "False", kind="checkpoint")
     if callee.attr == "state_dict" and has_role(facts, callee.value, Role.MODEL) and is_kept(facts, call):
         yield finding("DST703", call)
 
@@ -71,6 +79,42 @@ def state(facts: Facts, call: ast.Call, callee: ast.Attribute) -> Iterator[Outco
 def is_super(facts: Facts, node: ast.expr) -> bool:
     """Whether a method is called on `super()`: inside a class's own `state_dict`."""
     return isinstance(node, ast.Call) and facts.names.qualified(node.func) == "builtins.super"
+
+
+def parted(facts: Facts, call: ast.Call) -> bool:
+    """Whether single tensors of a state are used, as an average of weights does: they meet others on their device."""
+    statement = facts.parents[call]
+    targets = statement.targets if isinstance(statement, ast.Assign) else []
+    names = {dotted(target) for target in targets} - {None}
+    uses = [node for node in ast.walk(facts.tree) if names and dotted(node) in names and not is_store(node)]
+    return any(is_opened(facts, node) or is_opened_inside(facts, node) for node in [call, *uses])
+
+
+def is_store(node: ast.AST) -> bool:
+    """Whether a name or attribute is bound here."""
+    return not isinstance(getattr(node, "ctx", None), ast.Load)
+
+
+def is_opened(facts: Facts, node: ast.AST) -> bool:
+    """Whether the items of a mapping are asked for: `x.items()`, `x[key]`, `for key in x`."""
+    parent = facts.parents.get(node)
+    by_key = isinstance(parent, ast.Subscript) and parent.value is node
+    return by_key or isinstance(parent, (ast.Attribute, ast.For, ast.comprehension))
+
+
+def is_opened_inside(facts: Facts, node: ast.AST) -> bool:
+    """Whether a mapping is given to a function of the program that asks for its items."""
+    parent = facts.parents.get(node)
+    if not (isinstance(parent, ast.Call) and node in parent.args):
+        return False
+    index = parent.args.index(node)
+    for item in facts.value(parent.func).defs:
+        own = item.node.args.args[item.shift :]
+        name = own[index].arg if index < len(own) else None
+        inner = (part for part in ast.walk(item.node) if isinstance(part, ast.Name) and part.id == name)
+        if any(is_opened(facts, part) for part in inner):
+            return True
+    return False
 
 
 def is_kept(facts: Facts, call: ast.Call) -> bool:

@@ -57,10 +57,11 @@ class Backend(Protocol):
     def open(self, modules: Sequence[nn.Module], grads: bool) -> AbstractContextManager[None]:
         """Whole parameters, and gradients if `grads`, in these modules; what is changed in it is kept; a collective."""
 
-    def state_dict(self, obj: Any) -> dict[str, Any]:
+    def state_dict(self, obj: Any, host: bool = True) -> dict[str, Any]:
         """State of a prepared module or optimizer with the original's keys, shapes and dtypes, whole, on all ranks.
 
-        Tensors are on the CPU only if the backend had to gather them; a collective, called on all ranks.
+        Parameters of a module are on the CPU only if the backend had to gather them, and `host` is true; a collective,
+        called on all ranks.
         """
 
     def load_state_dict(self, obj: Any, state: dict[str, Any], **options: Any) -> Any:

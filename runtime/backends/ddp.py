@@ -199,11 +199,11 @@ class DDP(Single):
         reached = [any(line[1 + k // BITS] >> (k % BITS) & 1 for line in table) for k in range(len(self.units))]
         return Program(reached, not any(line[0] for line in table))
 
-    def state_dict(self, obj: Any) -> dict[str, Any]:
+    def state_dict(self, obj: Any, host: bool = True) -> dict[str, Any]:
         """The object's own state; running statistics that differ by rank (`batchnorm="local"`) become rank 0's."""
         if isinstance(obj, nn.Module):
             share_statistics(obj)
-        return super().state_dict(obj)
+        return super().state_dict(obj, host)
 
     def _average_with_graph(self) -> None:
         """Average gradients that can be differentiated again, one by one."""

@@ -179,13 +179,13 @@ class DeepSpeed(PartedGradients):
         """Whole parameters in their own place, for as long as the context lasts."""
         return opened_engines(self, modules, grads)
 
-    def state_dict(self, obj: Any) -> dict[str, Any]:
+    def state_dict(self, obj: Any, host: bool = True) -> dict[str, Any]:
         """A snapshot in the original's form, whole, on all ranks."""
         if isinstance(obj, nn.Module):
             if not any(p in self.of for p in obj.parameters()):
                 share_statistics(obj)
                 return obj.state_dict()
-            return module_state(obj, lambda p: self.of[p].whole(p).cpu() if p in self.of else p.detach().clone())
+            return module_state(obj, functools.partial(self._copy, host=host))
         if isinstance(obj, Optimizer) and obj in self.by_optimizer:
             found = obj.state_dict()
             states = self.by_optimizer[obj].optimizer.states()
@@ -193,6 +193,13 @@ class DeepSpeed(PartedGradients):
             return found
         whole: dict[str, Any] = gather_all(obj.state_dict())
         return whole
+
+    def _copy(self, parameter: Tensor, host: bool) -> Tensor:
+        """A new tensor with the whole of a parameter, on the CPU or its device."""
+        if parameter not in self.of:
+            return parameter.detach().clone()
+        whole = self.of[parameter].whole(parameter)
+        return whole.cpu() if host else whole.to(parameter.device)
 
     def load_state_dict(self, obj: Any, state: dict[str, Any], **options: Any) -> Any:
         """Load whole tensors."""

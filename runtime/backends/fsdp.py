@@ -35,7 +35,15 @@ from .parts import Part, PartedGradients
 from .replicas import Replicas
 from .sharded import ShardedParameter, add_whole, local, replace, shard_like, whole
 from .watch import Watch, hook
-from .whole_state import gather_all, load_module, load_optimizer, module_state, optimizer_state
+from .whole_state import (
+    gather_all,
+    load_module,
+    load_optimizer,
+    module_state,
+    optimizer_state,
+    whole_copy,
+    whole_on_host,
+)
 
 
 class FSDP(PartedGradients):
@@ -258,13 +266,13 @@ class FSDP(PartedGradients):
         """Whole parameters in the place of the parts, for as long as the context lasts."""
         return opened_shards(self, modules, grads)
 
-    def state_dict(self, obj: Any) -> dict[str, Any]:
+    def state_dict(self, obj: Any, host: bool = True) -> dict[str, Any]:
         """A snapshot in the original's form, whole, on all ranks."""
         if isinstance(obj, nn.Module) and not any(isinstance(p, DTensor) for p in obj.parameters()):
             share_statistics(obj)
             return obj.state_dict()
         if isinstance(obj, nn.Module):
-            return module_state(obj)
+            return module_state(obj, whole_on_host if host else whole_copy)
         if isinstance(obj, Optimizer):
             return optimizer_state(obj)
         found: dict[str, Any] = gather_all(obj.state_dict())

@@ -102,7 +102,7 @@ class Single:
         """Nothing to do."""
         return nullcontext()
 
-    def state_dict(self, obj: Any) -> dict[str, Any]:
+    def state_dict(self, obj: Any, host: bool = True) -> dict[str, Any]:
         """The object's own state, its tensors alive as in the original."""
         found: dict[str, Any] = obj.state_dict()
         return found

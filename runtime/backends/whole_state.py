@@ -18,7 +18,12 @@ from .sharded import shard_like, whole
 
 def whole_on_host(x: Tensor) -> Tensor:
     """A new tensor with the whole of `x`: on the CPU if it was gathered, else where it was."""
-    return whole(x).cpu() if isinstance(x, DTensor) else x.detach().clone()
+    return whole_copy(x).cpu() if isinstance(x, DTensor) else whole_copy(x)
+
+
+def whole_copy(x: Tensor) -> Tensor:
+    """A new tensor with the whole of `x`, on its device."""
+    return whole(x) if isinstance(x, DTensor) else x.detach().clone()
 
 
 def gather_all(value: Any) -> Any:

@@ -253,3 +253,21 @@ def wrapped_states(backend: str) -> dict[str, Any]:
 def test_keys_of_a_wrapped_model(backend: str, pool2: Pool) -> None:
     whole = {"keys": True, "metadata": True, "values": True, "doubled": True, "missing": []}
     assert pool2.run(wrapped_states, backend) == [whole, whole]
+
+
+def on_the_device(backend: str) -> bool:
+    from distify import runtime
+
+    runtime.init(backend=backend.rstrip("123"), zero_stage=int(backend[-1]) if backend[-1].isdigit() else None)
+    torch.manual_seed(3)
+    model = torch.nn.Sequential(torch.nn.Linear(5, 3), torch.nn.BatchNorm1d(3))
+    runtime.prepare(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    host, here = runtime.state_dict(model), runtime.state_dict(model, host=False)
+    assert list(host) == list(here)
+    assert all(here[key].device == runtime.device() for key in here)
+    return all(torch.equal(host[key], here[key]) for key in host)
+
+
+@pytest.mark.parametrize("backend", ["ddp", "fsdp", "deepspeed1", "deepspeed2", "deepspeed3"])
+def test_a_state_on_the_device_has_the_same_values(backend: str, pool2: Pool) -> None:
+    assert pool2.run(on_the_device, backend) == [True, True]

@@ -152,3 +152,29 @@ for x, y in DataLoader(data, batch_size=4):
 )
 def test_keys_of_data_parallel_stay(before: str, after: str) -> None:
     check_rewritten("checkpoint", WRAPPED.format(last=before), WRAPPED.format(last=after))
+
+
+SHARDED = {
+    "items": ("{key: value.clone() for key, value in STATE.items()}", True),
+    "a key": ("print(STATE['fc.weight'].norm())", True),
+    "keys of a name": ("state = STATE\nfor key in state:\n    print(state[key])", True),
+    "a function that takes it apart": ("def show(state):\n    print(state['fc.bias'])\nshow(STATE)", True),
+    "a function that writes it": (
+        "def write_to(state, path):\n    torch.save(state, path)\nwrite_to(STATE, 'a.pt')",
+        False,
+    ),
+    "a file": ("state = {'model': STATE}\ntorch.save(state, 'a.pt')", False),
+    "a copy": ("best = copy.deepcopy(STATE)\nmodel.load_state_dict(best)", False),
+}
+
+
+@pytest.mark.parametrize("case", SHARDED)
+def test_single_tensors_of_a_sharded_model_stay_on_their_device(case: str) -> None:
+    text, apart = SHARDED[case]
+    before = train(text.replace("STATE", "model.state_dict()"))
+    after = before.replace("model.state_dict()", f"runtime.state_dict(model{', host=False' if apart else ''})")
+    after = after.replace("torch.save", "runtime.save").replace(
+        "model.load_state_dict(", "runtime.load_state_dict(model, "
+    )
+    check_rewritten("checkpoint", before, after, backend="fsdp")
+    check_rewritten("checkpoint", before, after.replace(", host=False", ""), backend="ddp")
