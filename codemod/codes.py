@@ -331,6 +331,15 @@ _ENTRIES = (
         "parameters that a sharded backend leaves with each process",
         "use torch.optim.SGD (the same update), or --backend ddp with fp32 or bf16 and without --accumulate",
     ),
+    Code(
+        "DST217",
+        "note",
+        "gradients added up by hand are sent after every backward",
+        "whether a step follows can't be told before the backward, or the script reads gradients elsewhere; the result "
+        "is the same",
+        "let the condition of the step depend only on what is known before it: sync=… of runtime.backward says when "
+        "gradients are needed",
+    ),
     # 3xx: model
     Code(
         "DST301",

@@ -172,6 +172,9 @@ SAMPLES: dict[str, str | tuple[str, Options]] = {
         ),
         Options(backend="fsdp"),
     ),
+    "DST217": script(
+        "", step="loss = F.cross_entropy(out, y)\nloss.backward()\nif int(input()) % 4 == 0:\n    opt.step()"
+    ),
     "DST301": script("", before="model = nn.DataParallel(**options)"),
     "DST305": script("", before="model = nn.DataParallel(model)"),
     "DST306": inside("return self.fc(x).to('cuda:1')").replace("model = Other()", "model = Other().to('cuda:0')"),
