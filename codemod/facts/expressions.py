@@ -48,7 +48,7 @@ def evaluate(ip: Interpreter, node: ast.expr, frame: Frame) -> Value:
     """Value of an expression, recorded; places already known to need an edit count as edited."""
     handler = _HANDLERS.get(type(node))
     value = handler(ip, node, frame) if handler else _children(ip, node, frame)
-    if frame.loops and pieces.has(value) and not frame.forward:
+    if frame.loops and pieces.has(value) and not (frame.forward or pieces.is_made(node)):
         value = pieces.picked(value, node, frame)
     if node in ip.sites.reductions or node in ip.sites.splits:
         _note_other(ip, node, value, frame)

@@ -117,6 +117,10 @@ def call(ip: Interpreter, ref: str, arguments: Arguments, node: ast.Call, frame:
     if generator is not None:
         unknown(ip, arguments, node, frame, ref)
         return Value(ref=generator)
+    if ref in ("random.choice", "random.<generator>.choice") and pieces.has(
+        one := loops.element(ip, arguments.get(0, "seq"), frame)
+    ):
+        return one
     if ref in ("random.sample", "random.choices", "random.<generator>.sample", "random.<generator>.choices"):
         element = loops.element(ip, arguments.get(0, "population"), frame)
         return Value(batch=GLOBAL, element=element, rows=bool(frame.loops), origin=node if frame.loops else None)

@@ -21,7 +21,7 @@ def apply(ip: Interpreter, item: losses.Loss, operands: list[Operand], node: ast
     if others:
         return tensor(others[0].batch, *values)
     _split_targets(ip, operands[:2], frame)
-    met = operators.meet(ip, operands[:3], frame)
+    met = _of_sequences(ip, operands, frame) if item.name == "ctc_loss" else operators.meet(ip, operands[:3], frame)
     if met is not None:
         return Value(batch=whole(0) if item.reduction == "none" else REDUCED)
     samples = [v for v in values if v.is_sample]
@@ -44,6 +44,29 @@ def apply(ip: Interpreter, item: losses.Loss, operands: list[Operand], node: ast
             ip.sites.report("DST110", node, f"The divisor of this loss can't be told: {reason}.")
             return tensor(Batch(Dep.UNKNOWN, reason=reason))
     return sinks.reduce_here(ip, node, value, frame, item.reduction, by)
+
+
+def _of_sequences(ip: Interpreter, operands: list[Operand], frame: Frame) -> Value | None:
+    """What CTC is given beside the outputs: lengths, and targets, are cut along their first dimension.
+
+    Targets of a whole batch that lie end to end have no row per sample: all is made whole then.
+    """
+    samples = [(node, value) for node, value in operands if value.is_sample]
+    others = [(node, value) for node, value in operands if value.dep is Dep.GLOBAL and not value.batch.exact]
+    others = [(node, value) for node, value in others if value.origin is not None or value.batch.whole]
+    if any(_lies_end_to_end(value) for _, value in others) and not frame.forward:
+        for node, value in samples:
+            sinks.gather(ip, node, value, frame)
+        return Value(batch=whole())
+    for node, value in others:
+        operators.cut_to(ip, node, value, 0, [v for _, v in samples], frame)
+    return None
+
+
+def _lies_end_to_end(value: Value) -> bool:
+    made = value.origin
+    name = getattr(made.func, "attr", getattr(made.func, "id", "")) if isinstance(made, ast.Call) else ""
+    return name in ("cat", "concat", "concatenate", "hstack") or (value.batch.whole and value.batch.ragged)
 
 
 def _split_targets(ip: Interpreter, operands: list[Operand], frame: Frame) -> None:

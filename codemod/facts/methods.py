@@ -17,6 +17,7 @@ from . import (
     loops,
     models,
     packing,
+    pieces,
     runtimecalls,
     sinks,
     tensors,
@@ -218,6 +219,12 @@ def _counts(value: Value) -> bool:
     return value.dep is Dep.ROWS or any(item.dep is Dep.ROWS for item in value.items or ())
 
 
+def _for_later(ip: Interpreter, value: Value, frame: Frame) -> Value:
+    """What a list keeps: batches that a loop picks without training on them are cut by the loop that does."""
+    trains = bool(frame.loops) and frame.loops[-1] in ip.made.training_loops
+    return value if trains or not frame.loops or frame.forward else pieces.stored(value)
+
+
 def _of_container(ip: Interpreter, name: str, cell: int, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
     """Methods of lists, dicts and sets."""
     from . import stores
@@ -229,6 +236,7 @@ def _of_container(ip: Interpreter, name: str, cell: int, arguments: Arguments, n
                 value = sinks.gather(ip, operand, value, frame)
             elif _counts(value) and stores.outlives_batch(ip, cell, frame):
                 value = sinks.as_global(ip, operand, value, frame)
+            value = _for_later(ip, value, frame)
             ip.heap.add(cell, loops.element(ip, value, frame) if name == "extend" else value)
             held.rows = held.rows or collating.in_loop_over_rows(ip, held.loops, frame)
         for key, (_, value) in arguments.keywords.items():

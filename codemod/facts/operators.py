@@ -39,6 +39,8 @@ def combine(ip: Interpreter, op: ast.operator, left: Operand, right: Operand, no
     if isinstance(op, ast.Mod) and isinstance(a.const, str):
         sinks.as_global(ip, right_node, b, frame)
         return EMPTY
+    if isinstance(op, ast.Mult) and (repeated := _one_for_each(a, b) or _one_for_each(b, a)) is not None:
+        return replace(repeated, built=frozenset({node}))
     if _is_container(a) or _is_container(b):
         for operand, value in (left, right):
             if value.dep is Dep.ROWS and not frame.forward:
@@ -49,6 +51,14 @@ def combine(ip: Interpreter, op: ast.operator, left: Operand, right: Operand, no
     if Dep.PENDING in (a.dep, b.dep):
         return _with_pending(op, a, b)
     return elementwise(ip, [left, right], node, frame)
+
+
+def _one_for_each(listed: Value, count: Value) -> Value | None:
+    """`[0] * len(y)`: a list with an entry for each of this rank's rows."""
+    number = listed.items is not None and len(listed.items) == 1 and not (listed.items[0].objs or listed.items[0].items)
+    if not number or not (count.dep is Dep.ROWS and count.batch.exact):
+        return None
+    return Value(batch=Batch(Dep.SAMPLE, dim=0, ndim=1), sources=count.sources)
 
 
 def _is_container(value: Value) -> bool:
@@ -176,11 +186,11 @@ def meet(ip: Interpreter, operands: list[Operand], frame: Frame) -> Value | None
         if value.batch.whole:
             fits = value.batch.dim is not None and not value.batch.ragged
             if fits and all(v.batch.dim == value.batch.dim and not v.batch.reason for v in samples):
-                _cut(ip, _place(ip, operand, value, frame), value.batch.dim, samples)
+                cut_to(ip, operand, value, value.batch.dim, samples, frame)
             else:
                 kept = True
         elif value.origin is not None or _is_batch_shaped(ip, value, samples):
-            _cut(ip, _place(ip, operand, value, frame), None, samples)
+            cut_to(ip, operand, value, None, samples, frame)
         elif value.whole and ip.sites.splits and not frame.forward:
             ip.sites.report("DST111", operand, "A slice meets what the model made of a whole batch.")
     if not kept or frame.forward:
@@ -191,13 +201,13 @@ def meet(ip: Interpreter, operands: list[Operand], frame: Frame) -> Value | None
     return Value(batch=whole(samples[0].batch.dim, ragged=True))
 
 
-def _cut(ip: Interpreter, place: ast.expr, dim: int | None, samples: list[Value]) -> None:
+def cut_to(
+    ip: Interpreter, operand: ast.expr, value: Value, dim: int | None, samples: list[Value], frame: Frame
+) -> None:
+    """A whole batch is cut to the rows of the samples that it meets."""
+    place = operand if value.origin is None else naming.after_filling(ip, value.origin, operand, frame)
     split(ip, place, dim)
     ip.sites.meet(union(v.sources for v in samples) | {place})
-
-
-def _place(ip: Interpreter, operand: ast.expr, value: Value, frame: Frame) -> ast.expr:
-    return operand if value.origin is None else naming.after_filling(ip, value.origin, operand, frame)
 
 
 def _is_batch_shaped(ip: Interpreter, value: Value, samples: list[Value]) -> bool:

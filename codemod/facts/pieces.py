@@ -68,6 +68,14 @@ def has(value: Value) -> bool:
     return value.piece or any(has(item) for item in value.items or ())
 
 
+def is_made(node: ast.expr) -> bool:
+    """Whether an expression makes parts of data, rather than getting one of those that were made."""
+    if isinstance(node, ast.Tuple):
+        return any(is_made(item) for item in node.elts)
+    parts = node.slice.elts if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Tuple) else []
+    return isinstance(node, ast.Subscript) and isinstance((*parts, node.slice)[0], ast.Slice)
+
+
 def picked(value: Value, node: ast.expr, frame: Frame) -> Value:
     """A part that a loop got: from here on it is a batch that `node` picked."""
     if value.items is not None:
@@ -77,4 +85,4 @@ def picked(value: Value, node: ast.expr, frame: Frame) -> Value:
     return replace(value, piece=False, origin=node if frame.loops else None, const=NOTHING)
 
 
-__all__ = ["CUTS", "SHAPED", "cut", "has", "is_batch", "origin_of", "picked", "reason_of", "stored"]
+__all__ = ["CUTS", "SHAPED", "cut", "has", "is_batch", "is_made", "origin_of", "picked", "reason_of", "stored"]

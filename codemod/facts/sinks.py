@@ -186,8 +186,10 @@ def _globalise(ip: Interpreter, node: ast.expr, frame: Frame) -> None:
     if value is None or is_runtime_argument(ip, node):
         return
     if value.is_sample and value.built == {node}:
-        assert isinstance(node, ast.Call)
-        for part in [*node.args, *[keyword.value for keyword in node.keywords]]:
+        sizes = [node.left, node.right] if isinstance(node, ast.BinOp) else []
+        if isinstance(node, ast.Call):
+            sizes = [*node.args, *[keyword.value for keyword in node.keywords]]
+        for part in sizes:
             for item in part.elts if isinstance(part, (ast.Tuple, ast.List)) else [part]:
                 _globalise_size(ip, item, frame)
     elif expressions.has_sample(value):

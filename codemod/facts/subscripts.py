@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import attributes, changes, loops, modules, operators, sinks
+from . import attributes, changes, loops, modules, moving, operators, sinks
 from .local import is_local
 from .values import EMPTY, EXACT_ROWS, GLOBAL, NOTHING, REDUCED, Batch, Dep, Role, Value, join, tensor, whole
 
@@ -94,7 +94,7 @@ def _part_of_list(ip: Interpreter, base: Value, node: ast.Subscript, frame: Fram
     if base.items is not None and any(isinstance(bound, int) for bound in bounds):
         return None  # members that are known one by one
     element = loops.element(ip, replace(base, rows=False), frame)
-    if frame.loops and not frame.forward and not base.params and _range_of_loop(ip, node.slice, frame):
+    if frame.loops and not frame.forward and not base.params and moving.is_range(node.slice, frame):
         records = element.items is not None or bool(element.objs)
         return Value(batch=GLOBAL, element=element, rows=True, origin=node, weak=not records)
     return replace(base, items=None, element=element)
@@ -303,39 +303,15 @@ def _of_global(ip: Interpreter, base: Value, index: Value, node: ast.Subscript, 
     if any(v.is_sample for v in members):
         return tensor(Batch(Dep.SAMPLE, dim=None), *members)
     batch = base.batch if base.dep is Dep.GLOBAL else GLOBAL
-    ranged = _range_of_loop(ip, node.slice, frame)
+    ranged = moving.is_range(node.slice, frame)
     picks = index.origin is not None or ranged
     weak = ranged or index.weak
     first = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) and node.slice.elts else node.slice
     keeps = isinstance(first, ast.Slice) and first.lower is None and first.upper is None
     # `streams[:, i:i + steps]`: time steps of all rows, which are streams that lie side by side
-    moving = keeps and isinstance(node.slice, ast.Tuple) and any(_range_of_loop(ip, p, frame) for p in node.slice.elts)
-    picks = picks or moving or (keeps and base.origin is not None)
-    weak = weak or moving or (keeps and base.weak)
+    streams = keeps and isinstance(node.slice, ast.Tuple) and any(moving.is_range(p, frame) for p in node.slice.elts)
+    picks = picks or streams or (keeps and base.origin is not None)
+    weak = weak or streams or (keeps and base.weak)
+    if not picks and not base.params and moving.is_part(node.slice, frame):
+        return Value(batch=batch, piece=True, weak=True)
     return Value(batch=batch, params=base.params, origin=node if picks and not base.params else None, weak=weak)
-
-
-def _range_of_loop(ip: Interpreter, index: ast.expr, frame: Frame) -> bool:
-    """Whether an index is a slice whose bounds move with a running loop (`data[i:i + size]`)."""
-    if isinstance(index, ast.Tuple):
-        index = index.elts[0] if index.elts else index
-    if not isinstance(index, ast.Slice) or index.lower is None or index.upper is None:
-        return False
-    moving = _moving(ip, frame)
-    return any(isinstance(part, (ast.Name, ast.Attribute)) and ast.unparse(part) in moving for part in ast.walk(index))
-
-
-def _moving(ip: Interpreter, frame: Frame) -> set[str]:
-    """What the running loops count with, and what the function counts up by itself (`self.index += 1`)."""
-    found = {
-        part.id
-        for loop in frame.loops
-        if isinstance(loop, ast.For)
-        for part in ast.walk(loop.target)
-        if isinstance(part, ast.Name)
-    }
-    where = frame.node or (frame.loops[-1] if frame.loops else None)
-    for part in ast.walk(where) if where is not None and frame.loops else ():
-        if isinstance(part, ast.AugAssign) and isinstance(part.op, ast.Add):
-            found.add(ast.unparse(part.target))
-    return found
