@@ -2,7 +2,8 @@
 
 `of=` names a batch by one of its tensors, and a script has most often moved it (`labels = labels.to(device)`) by then.
 By its rows alone a copy can't always be told from one of another batch that is in use. So the methods of `torch.Tensor`
-that copy enter what they return beside what they were called on, while a run of several processes lasts.
+that copy, and `Variable(x)`, enter what they return beside what they were called on, while a run of several processes
+lasts.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from functools import wraps
 from typing import Any
 
 from torch import Tensor
+from torch.autograd.variable import VariableMeta
 
 from .state import state
 
@@ -26,12 +28,15 @@ def install() -> None:
     state.extra["copying"] = {name: vars(Tensor).get(name) for name in COPYING}  # most are inherited
     for name in COPYING:
         setattr(Tensor, name, _entering(getattr(Tensor, name)))
+    VariableMeta.__call__ = _variable  # type: ignore[method-assign, assignment]
 
 
 def uninstall() -> None:
     """Put the methods back."""
     for name, own in state.extra.pop("copying", {}).items():
         delattr(Tensor, name) if own is None else setattr(Tensor, name, own)
+    if "__call__" in vars(VariableMeta):
+        del VariableMeta.__call__
 
 
 def _entering(original: Callable[..., Tensor]) -> Callable[..., Tensor]:
@@ -45,3 +50,11 @@ def _entering(original: Callable[..., Tensor]) -> Callable[..., Tensor]:
         return made
 
     return method
+
+
+def _variable(cls: type, *args: Any, **kwargs: Any) -> Any:
+    """`Variable(x)`, which makes another tensor of the same memory."""
+    made = type.__call__(cls, *args, **kwargs)
+    if args and state.batches is not None and isinstance(args[0], Tensor) and isinstance(made, Tensor):
+        state.batches.copied(args[0], made)
+    return made

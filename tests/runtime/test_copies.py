@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 import torch
 from torch import Tensor
+from torch.autograd import Variable
 
 from tests.pool import Pool
 
@@ -17,6 +18,7 @@ WAYS: dict[str, Callable[[Tensor], Tensor]] = {
     "type": lambda x: x.type(torch.DoubleTensor),
     "clone": lambda x: x.clone(),
     "detach": lambda x: x.detach(),
+    "variable": lambda x: Variable(x.to(torch.float64), requires_grad=False),
 }
 
 
@@ -40,9 +42,9 @@ def before_and_after() -> tuple[bool, bool]:
     from distify import runtime
 
     runtime.init()
-    during = "to" in vars(Tensor)
+    during = "to" in vars(Tensor) and "__call__" in vars(type(Variable))
     runtime.shutdown()
-    return during, "to" in vars(Tensor)
+    return during, "to" in vars(Tensor) or "__call__" in vars(type(Variable))
 
 
 def test_methods_are_put_back(pool2: Pool) -> None:
