@@ -11,6 +11,7 @@ from .accumulate import accumulate  # noqa: E402
 from .averaged import averaged  # noqa: E402
 from .checkpoint import load, load_state_dict, save, state_dict  # noqa: E402
 from .clone import clone  # noqa: E402
+from .cycle import cycle  # noqa: E402
 from .extremes import max, min  # noqa: E402
 from .full import full, whole  # noqa: E402
 from .gather import gather  # noqa: E402
@@ -35,6 +36,7 @@ __all__ = [
     "clip_grad_norm_",
     "clip_grad_value_",
     "clone",
+    "cycle",
     "device",
     "draw",
     "frozen",
