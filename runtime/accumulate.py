@@ -13,7 +13,8 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any
 
-from .config import Config
+from .config import Config, ConfigError
+from .exits import one_line
 from .state import DistifyError, require
 from .window import Window, newest_batch
 
@@ -26,11 +27,13 @@ class Windows:
 
     Attributes:
         current: window of the block that runs, `None` outside.
+        entered: whether the script has come to a block.
     """
 
     def __init__(self, config: Config) -> None:
         self.size = config.accumulate
         self.current: Window | None = None
+        self.entered = False
         self.places: dict[Any, Window] = {}
         self.used: dict[Any, int] = {}  # by place: serial of the newest record when its last block was left
         self.given: set[Any] = set()  # places whose last block found its batch there, and fetched none
@@ -38,6 +41,20 @@ class Windows:
     def active(self) -> Window | None:
         """The window that weighs what is computed now; `None` where each batch makes its own step."""
         return self.current if self.size > 1 else None
+
+    def check_entered(self) -> None:
+        """Windows that were asked for, of a script that was converted without them, are a matter of configuration.
+
+        Raises:
+            Misconfigured: a step is made, and no block was ever entered.
+        """
+        if self.size > 1 and not self.entered:
+            with one_line():
+                raise ConfigError(
+                    f"accumulate={self.size} is set (DISTIFY_ACCUMULATE, [tool.distify] or runtime.init), but this "
+                    "script was converted without accumulation windows: each batch makes a step of its own. Convert it "
+                    f"with `distify rewrite --accumulate {self.size}`, or remove the option"
+                )
 
     def at(self, place: Any) -> Window:
         """The open window of a place, or a new one.
@@ -66,7 +83,7 @@ class _Block(AbstractContextManager[Window]):
         self.outer, window = windows.current, windows.at(self.place)
         if window is self.outer:
             raise DistifyError("runtime.accumulate(): a block is entered inside itself. Leave it first.")
-        windows.current = window
+        windows.current, windows.entered = window, True
         window.enter(self.last)
         newest = newest_batch()
         self.found = None if newest is None else newest.serial

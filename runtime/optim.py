@@ -185,6 +185,7 @@ def _check_window(run: State) -> None:
         return
     window = run.windows.current
     if window is None:
+        run.windows.check_entered()
         raise DistifyError(
             f"runtime.step() under accumulate={run.windows.size}: the script has no `with runtime.accumulate() as "
             "window:` block here. Convert it with `distify rewrite --accumulate N`, or remove the option."
@@ -213,6 +214,8 @@ def guard_step(optimizer: Optimizer, *_: Any) -> None:
     """Pre-hook of prepared optimizers: a step that goes past `runtime.step` fails where it would train wrongly."""
     if not any(optimizer is known for known in state.optimizers) or steps().running is optimizer:
         return
+    assert state.windows is not None
+    state.windows.check_entered()
     reason = against_step()
     if reason is not None:
         raise DistifyError(

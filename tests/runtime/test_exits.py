@@ -171,3 +171,27 @@ def test_one_process_of_each_machine_speaks() -> None:
     assert not speaks({"RANK": "4", "LOCAL_RANK": "1"})
     assert speaks({"RANK": "x"})
     assert not speaks({"SLURM_LOCALID": "3"})
+
+
+WITHOUT_WINDOWS = """
+import torch
+from distify import runtime
+
+runtime.init()
+model = torch.nn.Linear(2, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+runtime.prepare(model, optimizer)
+runtime.backward(runtime.mean(model(runtime.split(torch.ones(4, 2))).mean()))
+{step}
+print("went on")
+"""
+
+
+@pytest.mark.parametrize("step", ["runtime.step(optimizer)", "optimizer.step()"])
+def test_windows_asked_of_a_script_without_them(step: str, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(WITHOUT_WINDOWS.format(step=step))
+    ended = launch(["train.py"], 2, {**SEEDED, "DISTIFY_ACCUMULATE": "4"}, tmp_path)
+    assert [(e.code, e.stdout) for e in ended] == [(2, ""), (2, "")]
+    said = "".join(e.stderr for e in ended)
+    assert re.search(r"^distify: accumulate=4 is set .*`distify rewrite --accumulate 4`", said, re.M)
+    assert "Traceback" not in said

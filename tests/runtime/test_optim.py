@@ -133,6 +133,7 @@ def test_a_scheduler_waits_while_all_steps_were_skipped(alone: None) -> None:
 
 
 def test_mistakes_say_what_to_write(alone: None) -> None:
+    from distify.runtime.exits import Misconfigured
     from distify.runtime.state import DistifyError
 
     model = nn.Linear(6, 1)
@@ -141,10 +142,8 @@ def test_mistakes_say_what_to_write(alone: None) -> None:
     other = torch.optim.SGD(nn.Linear(2, 2).parameters(), lr=1.0)
     with pytest.raises(DistifyError, match=r"was not prepared.*runtime\.prepare"):
         runtime.step(other)
-    with pytest.raises(DistifyError, match=r"accumulate=2.*distify rewrite --accumulate"):
+    with pytest.raises(Misconfigured, match=r"accumulate=2.*distify rewrite --accumulate"):
         runtime.step(optimizer)
-    with pytest.raises(DistifyError, match=r"loss scale of fp16.*runtime\.step\(optimizer\)"):
-        optimizer.step()
     other.step()  # nobody's business
 
     def block(depth: int) -> None:
@@ -154,6 +153,10 @@ def test_mistakes_say_what_to_write(alone: None) -> None:
 
     with pytest.raises(DistifyError, match="itself"):
         block(1)
+    with pytest.raises(DistifyError, match=r"accumulate=2.*no `with runtime\.accumulate\(\) as"):
+        runtime.step(optimizer)
+    with pytest.raises(DistifyError, match=r"loss scale of fp16.*runtime\.step\(optimizer\)"):
+        optimizer.step()
     for last in (False, True):
         with runtime.accumulate() as window:
             runtime.backward(model(torch.ones(1, 6)).sum())
