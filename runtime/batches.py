@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
+from .records import AHEAD
 from .records import Batch as Batch
 from .records import Source as Source
 from .records import counts as counts
@@ -29,10 +30,12 @@ class Batches:
 
     Args:
         rank, world_size: this process among all.
+        agreed: which of several conditions hold on all ranks; asked by all ranks together.
     """
 
     rank: int = 0
     world_size: int = 1
+    agreed: Callable[[list[bool]], list[bool]] | None = None
     clock: int = 0
     sources: list[Source] = field(default_factory=list)
     tensors: WeakTensorKeyDictionary = field(default_factory=WeakTensorKeyDictionary)
@@ -79,7 +82,7 @@ class Batches:
         made = Batch(tuple(rows), self.rank, here, source, self.clock, source.made, last)
         if source.latest is not None:
             source.previous = source.latest.serial
-        source.before = source.latest
+            source.earlier = [source.latest, *source.earlier[: AHEAD - 1]]
         source.latest = made
         source.made += 1
         held = list(leaves(batch))
@@ -179,9 +182,11 @@ class Batches:
         # What was computed from a batch's tensor is found by its rows: among the batches in use, else among
         # those just before them, since a script may fetch its next batch early.
         live = [s.latest for s in self.sources if s.latest is not None and (s.live or s.loose)]
-        past = [s.before for s in self.sources] + [s.latest for s in self.sources if not (s.live or s.loose)]
-        for candidates in (live, [b for b in past if b is not None]):
-            found = self._in_use([b for b in candidates if b.local in rows])
+        past = [s.latest for s in self.sources if s.latest is not None and not (s.live or s.loose)]
+        past += [batch for s in self.sources for batch in s.earlier]
+        fits = self._fitting([*live, *past], rows)
+        for candidates in (live, past):
+            found = self._in_use([b for b in candidates if id(b) in fits])
             if any(b.counts != found[0].counts for b in found):
                 raise BatchError(
                     f"runtime.{caller}(of=…): {' and '.join(map(_describe, found))} have the same number of rows on "
@@ -194,6 +199,21 @@ class Batches:
             f"runtime.{caller}(of=…): no batch in use has {sizes} rows on this rank (in use: "
             f"{', '.join(map(_describe, live)) or 'none'}). Pass a tensor that the loader or split returned."
         )
+
+    def _fitting(self, candidates: list[Batch], rows: set[int]) -> set[int]:
+        """Which batches have as many rows as a tensor that is a copy of one of theirs.
+
+        Batches of different sizes may have slices of one size on some ranks and not on others: all ranks are asked
+        then, so that they settle on the same batch.
+        """
+        distinct = {batch.counts: batch for batch in candidates}
+        fits = [batch.local in rows for batch in distinct.values()]
+        held = [[max(counts[rank], 1) for counts in distinct] for rank in range(self.world_size)]
+        alike = any(len(set(rows_of_rank)) < len(distinct) for rows_of_rank in held)
+        if alike and self.agreed is not None:
+            fits = self.agreed(fits)
+        found = {counts for counts, fit in zip(distinct, fits) if fit}
+        return {id(batch) for batch in candidates if batch.counts in found}
 
 
 def _describe(batch: Batch) -> str:

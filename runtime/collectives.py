@@ -192,6 +192,12 @@ def exchange(numbers: Sequence[int], room: int = 16) -> list[list[int]]:
     return found
 
 
+def agreed(conditions: Sequence[bool]) -> list[bool]:
+    """Which of these conditions, the same ones on all ranks, hold on every rank."""
+    table = exchange([int(held) for held in conditions], room=len(conditions))
+    return [all(column) for column in zip(*table)]
+
+
 def _reduces_on_cpu() -> bool:
     """Whether the group moves CPU tensors: no need to wait for the GPU then."""
     return "gloo" in dist.get_backend_config(state.reduce_group)

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from . import backends, bypass, copies, entropy, exits, faults, output, streams
+from . import backends, bypass, collectives, copies, entropy, exits, faults, output, streams
 from .accumulate import Windows
 from .batches import Batches
 from .config import Config, ConfigError, resolve
@@ -172,7 +172,7 @@ def _build(config: Config, launcher: Launcher, place: torch.device) -> None:
     elif unwritable():
         raise ConfigError(unwritable())
     state.streams = Streams(state.rank, state.world_size, place)
-    state.batches = Batches(state.rank, state.world_size)
+    state.batches = Batches(state.rank, state.world_size, collectives.agreed)
     state.precision = Precision(config, place)
     state.windows = Windows(config)
     state.backend = backends.load("single" if state.world_size == 1 else config.backend)

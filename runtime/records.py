@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch import Tensor
+
+AHEAD = 4  # batches before the latest that a script which fetches ahead may still use
 
 
 def counts(total: int, world_size: int) -> tuple[int, ...]:
@@ -30,7 +32,7 @@ class Source:
             stays usable until another one is made.
         apart: it was read in another thread (a prefetcher), which runs ahead of what uses its batches.
         latest: its last record.
-        before: the one before that.
+        earlier: those before it, the latest first, at most `AHEAD`.
         previous: serial of the record before that, or its own serial.
         made: number of records.
     """
@@ -43,7 +45,7 @@ class Source:
     loose: bool = False
     apart: bool = False
     latest: Batch | None = None
-    before: Batch | None = None
+    earlier: list[Batch] = field(default_factory=list)
     previous: int = -1
     made: int = 0
 

@@ -89,7 +89,16 @@ def _alone(run: State) -> bool:
 def batch_of(run: State, caller: str, of: Any) -> Batch:
     together(caller)
     assert run.batches is not None
-    return run.batches.current(caller, of)
+    assert run.windows is not None
+    batch = run.batches.current(caller, of)
+    window = run.windows.active()
+    if window is not None and window.size > 1 and batch is not batch.source.latest:
+        raise DistifyError(
+            f"runtime.{caller}() in a window of several batches: {batch.source.name} was asked for its next batch "
+            "before this one was used, so the window would count the wrong ones. Fetch each batch where it is used, or "
+            "train without --accumulate."
+        )
+    return batch
 
 
 def as_tensor(x: Any) -> tuple[Tensor, Callable[[Tensor], Any] | None]:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import attributes, collating, dims, expressions, loops, modules, operators, pieces, sinks
+from . import ahead, attributes, collating, dims, expressions, loops, modules, operators, pieces, sinks
 from .values import (
     COUNTED,
     EMPTY,
@@ -116,6 +116,7 @@ def _sequence(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Fram
 
 def _next(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
     value = loops.element(ip, arguments.get(0, "iterator"), frame)
+    ahead.fetched(ip, value)
     default = arguments.get(1, "default")
     return join(value, default)
 

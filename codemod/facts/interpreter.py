@@ -11,7 +11,7 @@ from typing import Any
 
 from ..findings import Finding
 from ..program import Module, Program
-from . import attributes, calls, expressions, modules, narrowing, owners, stores
+from . import ahead, attributes, calls, expressions, modules, narrowing, owners, stores
 from .frame import Frame, join_env
 from .heap import Classes, Heap
 from .made import Made
@@ -282,6 +282,7 @@ class Interpreter:
             frame.env = join_env([before, frame.env])
             if frame.env == before:
                 break
+        ahead.carried(self, node)
         frame.loops = outer_loops
         self.block(node.orelse, frame)
 

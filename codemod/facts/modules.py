@@ -22,8 +22,7 @@ def load(ip: Interpreter, module: Module) -> None:
     if module in ip.imported:
         return
     ip.imported.add(module)
-    before = ip.frames.get(module)
-    ip.frames[module] = frame = Frame(env=dict(before.env) if before is not None else {})
+    ip.frames[module] = frame = Frame(env={})
     ip.block(module.tree.body, frame)
 
 

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from . import ahead
 from .local import deep_sources
 from .values import Value
 
@@ -26,13 +27,17 @@ def of_text(ip: Interpreter, node: ast.AST, value: Value, frame: Frame) -> str |
     ip.sites.meet(sources)
     here = frame.env if _home(ip, node) is _home_of(frame) else {}
     inside = [part.id for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load)]
-    fit = [name for name in [*inside, *here] if _is_rows_of(here.get(name), sources)]
+    # What is not read here may be the batch before, or the next one, where they are fetched ahead.
+    near = inside if ahead.is_ahead(ip, value) else [*inside, *here]
+    fit = [name for name in near if _is_rows_of(here.get(name), sources)]
     home = _home(ip, node)
     ip.sites.computed |= {(home, name) for name in fit if not here[name].leaf}
     if not needs_name(ip, value, frame):
         return None
     found = min(fit, key=lambda name: ((home, name) in ip.sites.computed, name not in inside), default=None)
-    return found or next((ip.text(part) for part in _parts(node) if _is_rows_of(ip.current.get(part), sources)), None)
+    found = found or next((ip.text(part) for part in _parts(node) if _is_rows_of(ip.current.get(part), sources)), None)
+    ahead.check(ip, node, value, found)
+    return found
 
 
 def _parts(node: ast.AST) -> Iterator[ast.expr]:
@@ -119,7 +124,7 @@ def needs_name(ip: Interpreter, value: Value, frame: Frame) -> bool:
     sources = deep_sources(value)
     if not sources:
         return False
-    if any(_is_fetched_ahead(source, frame) for source in sources & set(ip.sites.splits)):
+    if ahead.is_ahead(ip, value) or any(_is_fetched_ahead(source, frame) for source in sources & set(ip.sites.splits)):
         return True
     if _is_one_of_several(ip, sources, frame):
         return True

@@ -34,6 +34,8 @@ class Sites:
         repads: calls that pad packed sequences which are the same on every rank, and have no batch to ask about.
         quiet: a collate function is interpreted.
         ratios: where sums over the batch stop being linear: the divisors of quotients, else `None`.
+        asked: loaders whose batches are asked for by `next`.
+        ahead: loaders whose batches are kept while the next one is fetched.
         used: keys of the places that the running pass met or made use of.
         met: sources whose rows met in one expression, so that they are the same batch.
         others: place that is reduced or split, and call of its function -> whether there is nothing to do in that call.
@@ -57,6 +59,8 @@ class Sites:
     sharded: set[ast.AST] = field(default_factory=set)
     owned: set[int] = field(default_factory=set)
     computed: set[tuple[ast.AST | None, str]] = field(default_factory=set)
+    asked: set[ast.AST] = field(default_factory=set)
+    ahead: set[ast.AST] = field(default_factory=set)
     used: set[object] = field(default_factory=set)
     met: set[frozenset[ast.AST]] = field(default_factory=set)
     others: dict[tuple[ast.AST, ast.Call | None], bool] = field(default_factory=dict)

@@ -6,7 +6,20 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import attributes, bends, changes, expressions, loops, memory, modules, operators, pieces, sinks, subscripts
+from . import (
+    ahead,
+    attributes,
+    bends,
+    changes,
+    expressions,
+    loops,
+    memory,
+    modules,
+    operators,
+    pieces,
+    sinks,
+    subscripts,
+)
 from .values import EMPTY, EXACT_ROWS, GLOBAL, HOST, REDUCED, SAMPLE, Batch, Dep, Role, Value, tensor
 
 if TYPE_CHECKING:
@@ -92,6 +105,7 @@ def _attribute(ip: Interpreter, target: ast.Attribute, value: Value, frame: Fram
             ip.frames[module].env[target.attr] = value
             continue
         ip.heap.store(cell, target.attr, replace(value, arrival=None))
+        ahead.kept(ip, value)
         if Role.MODEL in ip.heap[cell].roles:
             adopt(ip, cell, value)
     ip.sites.record(target, value)

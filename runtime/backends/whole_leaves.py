@@ -81,7 +81,7 @@ def _held(batch: Batch) -> list[int]:
 
 def _batches() -> Iterator[Batch]:
     for source in state.batches.sources if state.batches is not None else ():
-        yield from (batch for batch in (source.latest, source.before) if batch is not None)
+        yield from (batch for batch in (source.latest, *source.earlier[:1]) if batch is not None)
 
 
 def _equal(tensors: Sequence[Tensor]) -> list[bool]:

@@ -226,3 +226,24 @@ def test_batches_of_two_sizes_are_ambiguous_unless_named() -> None:
     batches.record(u, (3, 2))
     with pytest.raises(BatchError, match="two batches are in use"):
         batches.current("mean")
+
+
+@pytest.mark.parametrize(("found_there", "total"), [([False, True], 6), ([True, False], 5)])
+def test_a_copy_that_fits_two_batches_here_is_settled_with_the_other_ranks(found_there: list[bool], total: int) -> None:
+    """Of batches of 6 and of 5 rows the first of two ranks holds 3 rows each; the second one tells which it is."""
+    batches = Batches(0, 2, lambda fits: [here and there for here, there in zip(fits, found_there)])
+    source = batches.source("a")
+    batches.record(source, (3, 3))
+    batches.record(source, (3, 2))  # fetched ahead
+    assert batches.current("mean", of=torch.zeros(3, 1)).total == total
+
+
+def test_batches_that_every_rank_can_tell_apart_are_not_asked_about() -> None:
+    def never(fits: list[bool]) -> list[bool]:
+        raise AssertionError(f"asked about {fits}")
+
+    batches = Batches(0, 2, never)
+    source = batches.source("a")
+    batches.record(source, (3, 3))
+    batches.record(source, (2, 1))
+    assert batches.current("mean", of=torch.zeros(3, 1)).total == 6
