@@ -340,6 +340,14 @@ _ENTRIES = (
         "let the condition of the step depend only on what is known before it: sync=… of runtime.backward says when "
         "gradients are needed",
     ),
+    Code(
+        "DST218",
+        "error",
+        "learning rate that follows batches, under --accumulate",
+        "it is set once per optimizer step, by a count of batches (or the loss of one) where a larger batch would "
+        "count less often",
+        "count optimizer steps beside optimizer.step() (`updates += 1`) and use that count, or leave out --accumulate",
+    ),
     # 3xx: model
     Code(
         "DST301",

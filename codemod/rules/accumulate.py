@@ -29,6 +29,7 @@ from ._inexact import inexact, outliving
 from ._lengths import lengths
 from ._order import is_alternative
 from ._schedulers import per_step_schedulers
+from ._schedules import schedules
 from ._source import (
     dotted,
     free_name,
@@ -107,6 +108,7 @@ def windowed(facts: Facts, step: Step) -> Iterator[Outcome]:
         yield finding("DST207", counter)
     yield from inexact(facts, step)
     yield from lengths(facts, schedulers)
+    yield from schedules(facts, step, schedulers, counted)
     if block is None:
         yield from outliving(facts, [statement for statement, edge in [*marks.values(), *after] if edge == "ends"])
     yield from conditions(facts, list(marks.values()), window)

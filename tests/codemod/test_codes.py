@@ -175,6 +175,14 @@ SAMPLES: dict[str, str | tuple[str, Options]] = {
     "DST217": script(
         "", step="loss = F.cross_entropy(out, y)\nloss.backward()\nif int(input()) % 4 == 0:\n    opt.step()"
     ),
+    "DST218": (
+        script(
+            "",
+            before="plan = optim.lr_scheduler.CosineAnnealingWarmRestarts(opt, 2)",
+            step=STEP + "plan.step(len(x) * 0 + loss.item())",
+        ),
+        Options(accumulate=2),
+    ),
     "DST301": script("", before="model = nn.DataParallel(**options)"),
     "DST305": script("", before="model = nn.DataParallel(model)"),
     "DST306": inside("return self.fc(x).to('cuda:1')").replace("model = Other()", "model = Other().to('cuda:0')"),

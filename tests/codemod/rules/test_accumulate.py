@@ -568,3 +568,49 @@ def test_either_branch_ends_the_window() -> None:
     text = apply(script("scaler = None" + EITHER), edits)
     assert text.count("if window.ends:\n                optimizer.step()\n                optimizer.zero_grad()") == 2
     assert "window.starts" not in text
+
+
+SCHEDULE = """
+restarts = optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, 2)
+plateau = optim.lr_scheduler.ReduceLROnPlateau(optimizer)
+updates = seen = 0
+def warm(optimizer, now):
+    for group in optimizer.param_groups:
+        group["lr"] = 0.1 * min(1.0, now / 10)
+for epoch in range(3):
+    for i, (x, y) in enumerate(loader):
+        seen += 1
+        optimizer.zero_grad()
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+        updates += 1
+        share = i / len(loader)
+        {}
+    if updates > 100:
+        break
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "refused"),
+    [
+        ("restarts.step(epoch + i / len(loader))", True),
+        ("restarts.step(epoch + share)", True),
+        ("restarts.step(seen / 10)", True),
+        ("plateau.step(loss.item())", True),
+        ("runtime.step(restarts, epoch + i / len(loader))", True),
+        ("for group in optimizer.param_groups: group['lr'] = 0.1 / (1 + i)", True),
+        ("optimizer.param_groups[0]['lr'] = 0.1 * share", True),
+        ("warm(optimizer, i)", True),
+        ("warm(optimizer, updates)", False),
+        ("scheduler.step()", False),
+        ("restarts.step(updates / 10)", False),
+        ("restarts.step(epoch)", False),
+        ("for group in optimizer.param_groups: group['lr'] = 0.1 / (1 + updates)", False),
+        ("for group in optimizer.param_groups: group['lr'] *= 0.9 ** epoch", False),
+    ],
+)
+def test_rates_that_follow_batches(line: str, refused: bool) -> None:
+    _, findings = outcome("accumulate", script(BUILD + SCHEDULE.format(line)), Options(accumulate=2))
+    assert ["DST218"] * refused == [item.code for item in findings if item.level == "error"]
