@@ -55,7 +55,8 @@ def evaluate(ip: Interpreter, node: ast.expr, frame: Frame) -> Value:
     value = bends.followed(ip, node, as_edited(ip, node, value), frame)
     if value.also:
         for picked in value.also:  # in another branch it is a batch made by hand, and here it has this rank's rows
-            operators.split(ip, picked)
+            made = ip.current.get(picked, EMPTY).batch
+            operators.split(ip, picked, made.dim if made.whole else None)
         value = replace(value, also=frozenset())
     ip.sites.record(node, value)
     ip.current[node] = value

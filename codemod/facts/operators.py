@@ -40,7 +40,8 @@ def combine(ip: Interpreter, op: ast.operator, left: Operand, right: Operand, no
         sinks.as_global(ip, right_node, b, frame)
         return EMPTY
     if isinstance(op, ast.Mult) and (repeated := _one_for_each(a, b) or _one_for_each(b, a)) is not None:
-        return replace(repeated, built=frozenset({node}))
+        made = {"built": frozenset({node})} if repeated.is_sample else {"origin": node}
+        return replace(repeated, **made)
     if _is_container(a) or _is_container(b):
         for operand, value in (left, right):
             if value.dep is Dep.ROWS and not frame.forward:
@@ -54,10 +55,12 @@ def combine(ip: Interpreter, op: ast.operator, left: Operand, right: Operand, no
 
 
 def _one_for_each(listed: Value, count: Value) -> Value | None:
-    """`[0] * len(y)`: a list with an entry for each of this rank's rows."""
+    """`[0] * len(y)`: a list with an entry for each of this rank's rows, or of the whole batch's."""
     number = listed.items is not None and len(listed.items) == 1 and not (listed.items[0].objs or listed.items[0].items)
-    if not number or not (count.dep is Dep.ROWS and count.batch.exact):
+    if not number or not count.batch.exact:
         return None
+    if count.dep is Dep.GLOBAL:
+        return Value(batch=whole(0, 1))
     return Value(batch=Batch(Dep.SAMPLE, dim=0, ndim=1), sources=count.sources)
 
 

@@ -143,11 +143,7 @@ def _item(ip: Interpreter, target: ast.Subscript, value: Value, frame: Frame) ->
         if outlives and held.is_sample:
             sinks.gather(ip, item, held, frame)
     if isinstance(target.slice, (ast.Slice, ast.Tuple)):
-        for part in ast.walk(target.slice):
-            if isinstance(part, ast.Name):
-                held = expressions.evaluate(ip, part, frame)
-                if outlives and held.dep is Dep.ROWS:
-                    sinks.count(ip, part, frame)
+        _count_bounds(ip, target.slice, frame, outlives)
     statement = frame.statement
     if outlives and expressions.has_sample(value) and isinstance(statement, ast.Assign):
         value = sinks.gather(ip, statement.value, value, frame)
@@ -160,6 +156,23 @@ def _item(ip: Interpreter, target: ast.Subscript, value: Value, frame: Frame) ->
         if Role.MODEL in ip.heap[cell].roles:
             adopt(ip, cell, value)
     ip.sites.record(target, value)
+
+
+def _count_bounds(ip: Interpreter, index: ast.expr, frame: Frame, outlives: bool) -> None:
+    """Rows counted in the bounds of a slice, `a[k:k + len(x)]`: of the whole batch, where the whole of it is stored."""
+    for part in index.elts if isinstance(index, ast.Tuple) else [index]:
+        for bound in (part.lower, part.upper) if isinstance(part, ast.Slice) else (part,):
+            held = expressions.evaluate(ip, bound, frame) if bound is not None else EMPTY
+            if bound is None or not outlives:
+                continue
+            if held.dep is Dep.ROWS:
+                sinks.count(ip, bound, frame)
+                continue
+            for inner in ast.walk(bound):  # in a call whose result isn't known to be a count: `max(k, n)`
+                value = ip.current.get(inner) if isinstance(inner, ast.Name) else None
+                if value is not None and value.dep is Dep.ROWS:
+                    assert isinstance(inner, ast.expr)
+                    sinks.count(ip, inner, frame)
 
 
 def _into_slice(ip: Interpreter, target: ast.Subscript, base: Value, value: Value, frame: Frame) -> Value:

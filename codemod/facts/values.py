@@ -246,10 +246,14 @@ def _origin(a: Value, b: Value) -> ast.expr | None:
 
 
 def _picked_instead(a: Value, b: Value) -> frozenset[ast.expr]:
-    """What picked the hand-made batch that a value is, where it is not a SAMPLE."""
+    """What picked the hand-made batch, or joined the whole one, that a value is where it is not a SAMPLE."""
     if not (a.is_sample or b.is_sample):
         return frozenset()
-    return frozenset(v.origin for v in (a, b) if v.origin is not None and v.dep is Dep.GLOBAL and not v.batch.whole)
+    sample, other = (a, b) if a.is_sample else (b, a)
+    if other.origin is None or other.dep is not Dep.GLOBAL:
+        return frozenset()
+    fits = not other.batch.whole or (other.batch.dim is not None and other.batch.dim == sample.batch.dim)
+    return frozenset({other.origin}) if fits and not other.batch.ragged else frozenset()
 
 
 def _join_ref(a: str | None, b: str | None) -> str | None:
