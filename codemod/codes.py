@@ -133,9 +133,9 @@ _ENTRIES = (
         "DST122",
         "error",
         "padded to the longest of a slice",
-        "without total_length, pad_packed_sequence pads to the longest sequence that it is given, and each process "
-        "holds only a slice of the batch",
-        "say the length: pad_packed_sequence(…, total_length=x.size(1))",
+        "pad_sequence, and pad_packed_sequence without total_length, pad to the longest sequence that they are given, "
+        "and each process holds only a slice of the batch",
+        "pad in the loader's collate_fn; say the length: pad_packed_sequence(…, total_length=x.size(1))",
     ),
     Code(
         "DST123",

@@ -173,6 +173,37 @@ def unbind(
 def pad_sequence(
     ip: Interpreter, operands: list[Operand], keywords: dict[str, Operand], node: ast.Call, frame: Frame
 ) -> Value:
-    first = keywords.get("batch_first")
-    dim = 0 if first is not None and first[1].const is True else 1
-    return tensor(Batch(Dep.SAMPLE, dim=dim), *[v for _, v in operands])
+    """Rows that are as long as the longest of them: of the whole batch, so the sequences are gathered first."""
+    given = keywords.get("batch_first") or (operands[1] if len(operands) > 1 else None)
+    dim = 0 if given is not None and given[1].const is True else 1
+    listed, value = operands[0] if operands else keywords["sequences"]
+    if ip.sites.quiet:
+        return tensor(Batch(Dep.SAMPLE, dim=dim), value)
+    if frame.forward and _is_packed_next(ip, node):
+        return tensor(Batch(Dep.SAMPLE, dim=dim), value)
+    if frame.forward or not (value.leaf or value.rows):
+        hint = "pad in the loader's collate_fn, which has the whole batch"
+        message = "pad_sequence pads to the longest sequence that it is given, and each process has its own."
+        ip.sites.report("DST122", node, message, hint)
+        return tensor(Batch(Dep.SAMPLE, dim=dim), value)
+    sinks.gather(ip, listed, value, frame)
+    return Value(batch=whole(dim), origin=node)
+
+
+def _is_packed_next(ip: Interpreter, node: ast.Call) -> bool:
+    """Whether all that is done with what was padded is to pack it, without the padding."""
+    held = ip.parents.get(node)
+    uses: list[ast.AST] = [node]
+    if isinstance(held, ast.Assign) and len(held.targets) == 1 and isinstance(held.targets[0], ast.Name):
+        function: ast.AST = held
+        name = held.targets[0].id
+        while not isinstance(function, (ast.FunctionDef, ast.Module)):
+            function = ip.parents[function]
+        loads = [n for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
+        uses = [n for n in loads if n.id == name]
+    parents = [ip.parents.get(use) for use in uses]
+    packs = "torch.nn.utils.rnn.pack_padded_sequence"
+    return all(
+        isinstance(p, ast.Call) and ip.names.qualified(p.func) == packs and use in p.args
+        for p, use in zip(parents, uses)
+    )
