@@ -115,6 +115,8 @@ def _program_function(ip: Interpreter, ref: FunctionRef, arguments: Arguments, n
     """A function or bound method; a method that runs a prepared model is a forward."""
     if ref.bound is not None and Role.MODEL in ip.heap[ref.bound].roles:
         return models.run_method(ip, ref, arguments, node, frame)
+    if ref.bound is not None and Role.OPTIMIZER in ip.heap[ref.bound].roles:
+        methods.of_own_optimizer(ip, getattr(ref.node, "name", ""), node)
     return invoke(ip, ref, arguments, node, frame)
 
 

@@ -214,6 +214,14 @@ def _of_optimizer(
     return Value(batch=GLOBAL)
 
 
+def of_own_optimizer(ip: Interpreter, name: str, node: ast.Call) -> None:
+    """A method of an optimizer that the program defines: its `step` is one of a training step, whatever it does."""
+    if name == "step":
+        ip.made.steps[node] = None
+    elif name == "zero_grad":
+        ip.made.zero_grads[node] = None
+
+
 def _counts(value: Value) -> bool:
     """Whether a value is a number of this rank's rows, or a tuple of values with one."""
     return value.dep is Dep.ROWS or any(item.dep is Dep.ROWS for item in value.items or ())

@@ -614,3 +614,31 @@ for epoch in range(3):
 def test_rates_that_follow_batches(line: str, refused: bool) -> None:
     _, findings = outcome("accumulate", script(BUILD + SCHEDULE.format(line)), Options(accumulate=2))
     assert ["DST218"] * refused == [item.code for item in findings if item.level == "error"]
+
+
+OWN = """
+class Plain(optim.Optimizer):
+    def __init__(self, params, lr=0.1):
+        super().__init__(params, dict(lr=lr))
+    def step(self, closure=None):
+        for group in self.param_groups:
+            for p in group["params"]:
+                p.data.add_(p.grad, alpha=-group["lr"])
+loader = DataLoader(data, batch_size=4)
+model = Net()
+optimizer = Plain(model.parameters())
+for x, y in loader:
+"""
+
+
+def test_an_optimizer_of_the_program() -> None:
+    body = "{}optimizer.zero_grad()\n{}F.cross_entropy(model(x), y).backward()\n{}optimizer.step()\n"
+    before = OWN + body.format(*["    "] * 3)
+    after = (
+        OWN
+        + "    with runtime.accumulate() as window:\n"
+        + "        if window.starts:\n            optimizer.zero_grad()\n"
+        + "        F.cross_entropy(model(x), y).backward()\n"
+        + "        if window.ends:\n            optimizer.step()\n"
+    )
+    check_rewritten("accumulate", before, after, accumulate=4)
