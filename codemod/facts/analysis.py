@@ -190,7 +190,7 @@ def _interpret(program: Program, parents: dict[ast.AST, ast.AST], names: Names, 
     second.made.making_defs = first.made.making_defs
     second.made.step_defs = first.made.step_defs
     second.made.inner_defs = first.made.inner_defs
-    second.made.foreign_models = first.made.foreign_models
+    second.made.foreign_models, second.made.stepped = first.made.foreign_models, first.made.stepped
     second.made.hooked = first.made.hooked
     second.made.batch_functions = first.made.batch_functions
     second.made.filled = first.made.filled
@@ -201,15 +201,16 @@ def _interpret(program: Program, parents: dict[ast.AST, ast.AST], names: Names, 
 
 
 def _first(program: Program, parents: dict[ast.AST, ast.AST], names: Names, split_dim: int | None) -> Interpreter:
-    """The first phase; afresh once foreign calls are known to make models, since batches were gathered for them."""
+    """The first phase; afresh once it is known what foreign calls make: batches were gathered for such models."""
     known: set[ast.Call] = set()
+    stepped: set[tuple[ast.AST | None, str]] = set()
     while True:
         ip = Interpreter(program, dict(parents), names, split_dim)
-        ip.made.foreign_models = set(known)
+        ip.made.foreign_models, ip.made.stepped = set(known), set(stepped)
         _converge(ip)
-        if ip.made.foreign_models == known:
+        if ip.made.foreign_models <= known and ip.made.stepped <= stepped:
             return ip
-        known = ip.made.foreign_models
+        known, stepped = known | ip.made.foreign_models, stepped | ip.made.stepped
 
 
 def _converge(ip: Interpreter) -> None:

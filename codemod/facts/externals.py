@@ -12,6 +12,7 @@ from . import (
     collating,
     creation,
     distributions,
+    foreign,
     loops,
     making,
     models,
@@ -223,6 +224,9 @@ def _in_forward(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Fr
 
 def unknown(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame, ref: str = "") -> Value:
     """Foreign code: what it is given is made global first, so that what it gives is global."""
+    made = foreign.optimizer(ip, ref, arguments, node, frame)
+    if made is not None:
+        return made
     if frame.forward and any(v.is_sample for _, v in arguments.all):
         return _in_forward(ip, arguments, node, frame, ref)
     taint = union(v.params for _, v in arguments.all)

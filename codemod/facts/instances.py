@@ -39,7 +39,7 @@ def construct(ip: Interpreter, cls: ast.ClassDef, arguments: Arguments, node: as
         externals.initialise_base(ip, cell, arguments, frame)
         _dataclass_fields(ip, cls, cell, arguments)
     if Role.OPTIMIZER in roles:
-        owners.own_parameters(ip, node, arguments, frame, "", frozenset({cell}))
+        owners.own_parameters(ip, node, arguments, frame, cls.name, frozenset({cell}))
     return value
 
 

@@ -51,6 +51,8 @@ class Made:
         training_loops: loops in which a backward runs.
         buffers: heap cells of modules with the names of their buffers.
         foreign_models: calls of code outside the program whose result has parameters.
+        over_parameters: calls of code outside the program that are given parameters or a model, and
+        stepped: of these, with each method, `step` or `zero_grad`, of what they made that runs.
         averages: heap cells of averaged models.
         hooked: heap cells of modules with hooks that are called themselves.
         partials: heap cell of a `functools.partial` -> the arguments that it keeps.
@@ -80,6 +82,8 @@ class Made:
     training_loops: set[ast.AST] = field(default_factory=set)
     buffers: set[tuple[int, str]] = field(default_factory=set)
     foreign_models: set[ast.Call] = field(default_factory=set)
+    over_parameters: set[ast.AST | None] = field(default_factory=set)
+    stepped: set[tuple[ast.AST | None, str]] = field(default_factory=set)
     averages: set[int] = field(default_factory=set)
     hooked: set[int] = field(default_factory=set)
     partials: dict[int, Arguments] = field(default_factory=dict)

@@ -43,7 +43,7 @@ def construct(ip: Interpreter, ref: str, arguments: Arguments, node: ast.Call, f
     dynamic = ref == "torch.nn.<dynamic>"
     if dynamic or (ref.startswith("torch.nn.") and last[:1].isupper() and not ref.startswith("torch.nn.init.")):
         return layer(ip, ref, last, arguments, node, frame)
-    if ref.startswith(_LIBRARY_MODELS) and not _is_loss_or_data(ref):
+    if ref.startswith(_LIBRARY_MODELS) and not _is_of_training(ref):
         return made_by(ip, ref, node, frame, Role.MODEL)
     if last == "GradScaler" and ref.startswith("torch."):
         return made_by(ip, ref, node, frame, Role.SCALER)
@@ -59,9 +59,14 @@ def construct(ip: Interpreter, ref: str, arguments: Arguments, node: ast.Call, f
     return None
 
 
-def _is_loss_or_data(ref: str) -> bool:
+def _is_of_training(ref: str) -> bool:
+    """Whether a name of a library of models is of what else a training needs: data, optimizers, settings."""
     last = ref.rsplit(".", 1)[-1]
-    return ref.startswith("transformers.") and ("Tokenizer" in ref or "Config" in last or last.startswith("set_"))
+    if ref.startswith(("timm.optim.", "timm.scheduler.", "timm.data.", "transformers.optimization.")):
+        return True
+    return ref.startswith("transformers.") and (
+        "Tokenizer" in ref or "Config" in last or last.startswith("set_") or last in ("AdamW", "Adafactor")
+    )
 
 
 def _data(ip: Interpreter, ref: str, last: str, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:

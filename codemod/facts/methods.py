@@ -13,6 +13,7 @@ from . import (
     distributions,
     expressions,
     externals,
+    foreign,
     hooks,
     loops,
     models,
@@ -48,8 +49,7 @@ def call(ip: Interpreter, node: ast.Call, arguments: Arguments, frame: Frame) ->
     roles = receiver.roles | union(ip.heap[cell].roles for cell in receiver.objs)
     if name == "backward" and not receiver.objs:
         return runtimecalls.backward(ip, receiver, [(node.func.value, receiver)], node, frame)
-    if name in ("parameters", "named_parameters") and receiver.foreign is not None and not receiver.objs:
-        ip.made.foreign_models.add(receiver.foreign)  # the interpretation starts afresh when this pass is over
+    foreign.note_use(ip, name, receiver)
     if Role.MODEL in roles or (name in ("parameters", "named_parameters") and receiver.objs):
         found = _of_module(ip, name, receiver, arguments, node, frame)
         if found is not None:

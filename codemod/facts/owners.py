@@ -38,9 +38,13 @@ def own_parameters(
         return
     hidden = _bound_inside(ip, node)
     hidden |= ip.names.bound_later(ip.names.scope(statement), statement.end_lineno or statement.lineno)
+    hidden |= _left_by_loops(ip.names.scope(statement), statement)
     named = {cell: name_of(ip, cell, where, hidden) for cell in cells}
     if where is frame:
-        named = {cell: text or _receiver(ip, cell, node, hidden) for cell, text in named.items()}
+        for cell, text in named.items():
+            given = _receiver(ip, cell, node, hidden)
+            if given is not None and (text is None or _is_chosen(given)):
+                named[cell] = ip.text(given)
     known = ip.made.optimizers.get(node)
     if known is not None:
         cells |= root_all(ip, known.cells)
@@ -133,13 +137,19 @@ def paths(ip: Interpreter, value: Value, text: str, depth: int = 0) -> Iterator[
     for cell in value.objs if value.items is None else ():
         held = ip.heap[cell]
         for name, kept in held.attrs.items():
-            if held.cls is not None and not held.roles:
+            if held.cls is not None and (not held.roles or _is_plain(ip, kept)):  # a model's own list registers nothing
                 yield from paths(ip, kept, f"{text}.{name}", depth + 1)
             elif held.cls is None and held.ref is None and not held.roles:
                 yield from paths(ip, kept, f'{text}["{name}"]', depth + 1)
-        if held.cls is None and held.ref is None and not held.roles and depth == 0:
+        if held.cls is None and held.ref is None and not held.roles and depth < 2:
             every = f"*{text}.values()" if isinstance(held.node, (ast.Dict, ast.DictComp)) else f"*{text}"
             yield from ((inner, every, 3) for inner in held.element.objs)
+
+
+def _is_plain(ip: Interpreter, value: Value) -> bool:
+    """Whether a value is a list or a dict."""
+    cells = [ip.heap[cell] for cell in value.objs]
+    return bool(cells) and all(cell.cls is None and cell.ref is None and not cell.roles for cell in cells)
 
 
 def _bound_inside(ip: Interpreter, node: ast.AST) -> frozenset[str]:
@@ -151,6 +161,23 @@ def _bound_inside(ip: Interpreter, node: ast.AST) -> frozenset[str]:
             found.update(part.id for part in ast.walk(generator.target) if isinstance(part, ast.Name))
         current = ip.parents.get(current)
     return frozenset(found)
+
+
+def _left_by_loops(scope: ast.AST, statement: ast.stmt) -> frozenset[str]:
+    """Names that still hold the last item of a loop that has ended, where others that it had may be meant too."""
+    found: dict[str, ast.For | None] = {}
+    last = statement.end_lineno or statement.lineno
+    stores = [n for n in ast.walk(scope) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+    loops = [n for n in ast.walk(scope) if isinstance(n, ast.For)]
+    targets = {part: loop for loop in loops for part in ast.walk(loop.target)}
+    for name in sorted((n for n in stores if n.lineno <= last), key=lambda n: (n.lineno, n.col_offset)):
+        found[name.id] = targets.get(name)
+    return frozenset(name for name, loop in found.items() if loop is not None and (loop.end_lineno or 0) < last)
+
+
+def _is_chosen(node: ast.expr) -> bool:
+    """Whether an expression takes one of several models by a variable: `nets[name]`."""
+    return isinstance(node, ast.Subscript) and not isinstance(node.slice, (ast.Constant, ast.UnaryOp))
 
 
 def name_of(ip: Interpreter, cell: int, frame: Frame, hidden: frozenset[str] = frozenset()) -> str | None:
@@ -198,7 +225,7 @@ def self_name(frame: Frame) -> str:
     return str(args.args[0].arg) if args is not None and args.args else "self"
 
 
-def _receiver(ip: Interpreter, cell: int, node: ast.Call, hidden: frozenset[str]) -> str | None:
+def _receiver(ip: Interpreter, cell: int, node: ast.Call, hidden: frozenset[str]) -> ast.expr | None:
     """What `.parameters()` is called on in the optimizer's own arguments: `nets["a"].parameters()`."""
     from .attributes import root
 
@@ -208,5 +235,5 @@ def _receiver(ip: Interpreter, cell: int, node: ast.Call, hidden: frozenset[str]
             if any(isinstance(name, ast.Name) and name.id in hidden for name in ast.walk(part.value)):
                 continue
             if cell in {root(ip, held) for held in value.objs}:
-                return ip.text(part.value)
+                return part.value
     return None

@@ -107,8 +107,14 @@ def _attribute(ip: Interpreter, target: ast.Attribute, value: Value, frame: Fram
         ip.heap.store(cell, target.attr, replace(value, arrival=None))
         ahead.kept(ip, value)
         if Role.MODEL in ip.heap[cell].roles:
-            adopt(ip, cell, value)
+            adopt(ip, cell, _registered(ip, value))
     ip.sites.record(target, value)
+
+
+def _registered(ip: Interpreter, value: Value) -> Value:
+    """What a module takes as its part where it is assigned to an attribute: no plain list or dict of modules."""
+    found = frozenset(cell for cell in value.objs if ip.heap[cell].cls or ip.heap[cell].roles or ip.heap[cell].ref)
+    return replace(value, objs=found, items=None, element=None)
 
 
 def adopt(ip: Interpreter, cell: int, value: Value) -> None:

@@ -37,6 +37,7 @@ def checkpoint(facts: Facts, options: Options) -> Iterator[Outcome]:
             yield renamed(facts, call, ours)
             if ours == "save" and call.args and has_role(facts, call.args[0], Role.MODEL):
                 yield from pickled(facts, options, call)
+                yield from unwrapped(facts, call)
     for call in calls(facts, "copy.deepcopy"):
         if len(call.args) == 1 and has_role(facts, call.args[0], Role.MODEL):
             yield renamed(facts, call, "clone")
@@ -53,6 +54,14 @@ def pickled(facts: Facts, options: Options, call: ast.Call) -> Iterator[Outcome]
     """A warning where a whole model is pickled and a sharded backend was asked for."""
     if setting(facts, options, "backend") in SHARDED:
         yield finding("DST702", call)
+
+
+def unwrapped(facts: Facts, call: ast.Call) -> Iterator[Outcome]:
+    """A warning where the whole model that is pickled was a `DataParallel` around it."""
+    if facts.value(call.args[0]).wrapped:
+        message = "the file holds the bare model: the DataParallel around it is not saved"
+        hint = "load it without .module, or save model.state_dict(), whose keys stay as they were"
+        yield finding("DST702", call, message, hint)
 
 
 def state(facts: Facts, options: Options, call: ast.Call, callee: ast.Attribute) -> Iterator[Outcome]:

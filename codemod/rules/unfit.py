@@ -1,8 +1,9 @@
 """Models and optimizers that a sharded backend can't take, refused before the run would.
 
-SparseAdam, Adafactor and Muon look at a whole parameter at a time, while each process steps a part of it; DeepSpeed
-wants fp32 weights, one optimizer for a model, and all of its parameters when it is prepared. What `torch.jit` compiled
-has no place for the hooks that gather parameters.
+SparseAdam, Adafactor and Muon look at a whole parameter at a time, while each process steps a part of it; so may any
+optimizer of the program or of another library that does not say that it is element-wise. DeepSpeed wants fp32 weights,
+one optimizer for a model, and all of its parameters when it is prepared. What `torch.jit` compiled has no place for the
+hooks that gather parameters.
 """
 
 from __future__ import annotations
@@ -36,14 +37,32 @@ def unfit(facts: Facts, options: Options) -> Iterator[Outcome]:
         return
     for optimizer in facts.optimizers:
         name = optimizer.qualified.rsplit(".", 1)[-1]
-        if optimizer.qualified.startswith("torch.optim.") and name not in KNOWN:
-            message = f"{name} needs whole parameters, and --backend {backend} steps on parts of them"
-            yield finding("DST203", optimizer.call, message)
+        if optimizer.qualified.startswith("torch.optim."):
+            if name not in KNOWN:
+                message = f"{name} needs whole parameters, and --backend {backend} steps on parts of them"
+                yield finding("DST203", optimizer.call, message)
+        elif not says_elementwise(facts):
+            message = f"{name} may need whole parameters (norms, means), and --backend {backend} steps on parts of them"
+            hint = (
+                "use --backend ddp; if it updates each element by itself, say so of its class before it is prepared: "
+                f"type({optimizer.text or 'optimizer'}).elementwise = True"
+            )
+            yield finding("DST203", optimizer.call, message, hint)
     for call in calls(facts, *SCRIPTS):
         if call.args and has_role(facts, call.args[0], Role.MODEL) and is_trained(facts, call):
             yield finding("DST903", call, "what torch.jit compiled can't gather its parameters")
     if backend == "deepspeed":
         yield from of_engines(facts)
+
+
+def says_elementwise(facts: Facts) -> bool:
+    """Whether the program says of an optimizer that it treats each element by itself; which, the run will see."""
+    return any(
+        (isinstance(node, ast.Name) and node.id == "elementwise" and isinstance(node.ctx, ast.Store))
+        or (isinstance(node, ast.Attribute) and node.attr == "elementwise" and isinstance(node.ctx, ast.Store))
+        for file in facts.program
+        for node in ast.walk(file.tree)
+    )
 
 
 def is_trained(facts: Facts, call: ast.Call) -> bool:

@@ -68,8 +68,14 @@ def copies_whole(module: nn.Module, keeper: Keeper) -> None:
 def keeps_type(root: nn.Module, name: str) -> None:
     """Let `model.to(…)`, `.double()`, `.cuda()` do nothing where nothing would change, and be refused elsewhere.
 
-    They replace parameters, or what these point to, behind the back of the backend.
+    They replace parameters, or what these point to, behind the back of the backend: those of any part of a model too
+    (`torch.save(model.encoder.cpu(), f)`).
     """
+    for module in root.modules():
+        _keeps_type(module, name)
+
+
+def _keeps_type(root: nn.Module, name: str) -> None:
     original = root._apply
 
     @functools.wraps(original)

@@ -110,7 +110,7 @@ def objects() -> dict[str, Any]:
         "groups": {id(p) for g in optimizer.param_groups for p in g["params"]} == {id(p) for p in m.parameters()},
         "copied": type(copied) is Model and gap(dict(copied.state_dict()), dict(plain.state_dict())),
         "part": type(part) is programs.Block and gap(dict(part.state_dict()), dict(plain.blocks[1].state_dict())),
-        "to": m.to("cpu") is m and m.float() is m,
+        "to": m.to("cpu") is m and m.float() is m and m.blocks.cpu() is m.blocks,
         "method": all(type(p).__name__ != "Parameter" for p in _parameters_by_method(m)),
     }
     x = torch.ones(2, 6)
@@ -121,10 +121,11 @@ def objects() -> dict[str, Any]:
         pickle.dumps(m)
     except runtime.state.DistifyError as error:
         found["pickle"] = "runtime.save" in str(error)
-    try:
-        m.double()
-    except runtime.state.DistifyError as error:
-        found["double"] = "runtime.clone" in str(error)
+    for name, part in (("double", m), ("part as double", m.blocks[1])):
+        try:
+            part.double()
+        except runtime.state.DistifyError as error:
+            found[name] = "runtime.clone" in str(error)
     return found
 
 

@@ -139,6 +139,11 @@ for x, y in DataLoader(data, batch_size=4):
 """
 
 
+def test_a_wrapper_that_is_pickled() -> None:
+    before, after = "torch.save(model, 'f')", "runtime.save(model, 'f')"
+    check_rewritten("checkpoint", WRAPPED.format(last=before), WRAPPED.format(last=after), ["DST702"], again=[])
+
+
 @pytest.mark.parametrize(
     ("before", "after"),
     [

@@ -92,6 +92,43 @@ runtime.prepare(model, optimizer)
         + CALL
         + "\nother = Net()\nsecond = optim.SGD(other.parameters(), lr=0.1)\nruntime.prepare(other, second)",
     ),
+    "of a library": (
+        "from lion_pytorch import Lion\nmodel = Net()\noptimizer = Lion(model.parameters(), lr=0.1)",
+        "from lion_pytorch import Lion\nmodel = Net()\noptimizer = Lion(model.parameters(), lr=0.1)" + CALL,
+    ),
+    "of a library, groups": (
+        "import bnb\nmodel = Net()\noptimizer = bnb.optim.Adam8bit([{'params': model.fc.parameters()}])",
+        "import bnb\nmodel = Net()\noptimizer = bnb.optim.Adam8bit([{'params': model.fc.parameters()}])" + CALL,
+    ),
+    "of a library, given the model": (
+        "import timm\nmodel = Net()\noptimizer = timm.optim.create_optimizer_v2(model, opt='sgd')"
+        "\nfor i in range(1):\n    optimizer.zero_grad()",
+        "import timm\nmodel = Net()\noptimizer = timm.optim.create_optimizer_v2(model, opt='sgd')"
+        + CALL
+        + "\nfor i in range(1):\n    optimizer.zero_grad()",
+    ),
+    "a scheduler and an average of a library": (
+        "from more import Warmup, Average\n" + BUILD + "\nwarmup, average = Warmup(optimizer), Average(model)\n"
+        "warmup.step()\naverage.step()",
+        "from more import Warmup, Average\n"
+        + BUILD
+        + CALL
+        + "\nwarmup, average = Warmup(optimizer), Average(model)\nwarmup.step()\naverage.step()",
+    ),
+    "one of several, by a variable": (
+        "nets = {'a': Net(), 'b': Net()}\nfor name in nets:\n    model = nets[name]\n"
+        "    second = optim.SGD(nets[name].parameters(), lr=0.1)\n    second.step()\n" + BUILD,
+        "nets = {'a': Net(), 'b': Net()}\nfor name in nets:\n    model = nets[name]\n"
+        "    second = optim.SGD(nets[name].parameters(), lr=0.1)\n    runtime.prepare(nets[name], second)\n"
+        "    second.step()\n" + BUILD + CALL,
+    ),
+    "modules in a list that a model keeps": (
+        "model = Net()\nmodel.more = [nn.Linear(2, 2) for _ in range(2)]\nparams = list(model.parameters())\n"
+        "for part in model.more:\n    params += list(part.parameters())\noptimizer = optim.SGD(params, lr=0.1)",
+        "model = Net()\nmodel.more = [nn.Linear(2, 2) for _ in range(2)]\nparams = list(model.parameters())\n"
+        "for part in model.more:\n    params += list(part.parameters())\noptimizer = optim.SGD(params, lr=0.1)"
+        "\nruntime.prepare(*model.more, model, optimizer)",
+    ),
     "on one line": (
         "model = Net(); optimizer = optim.SGD(model.parameters(), lr=0.1); start = 0",
         BUILD + CALL + "\nstart = 0",

@@ -44,6 +44,19 @@ def test_optimizers(backend: str, name: str) -> None:
     check_noop("unfit", training(optimizer=text), found, backend=backend)
 
 
+CLASS = "class Own(optim.SGD):\n    {body}\n"
+
+
+@pytest.mark.parametrize("body", ["pass", "elementwise = True"])
+@pytest.mark.parametrize("backend", ["ddp", "fsdp", "deepspeed"])
+def test_optimizers_of_the_program_and_of_libraries(backend: str, body: str) -> None:
+    found = ["DST203"] if body == "pass" and backend != "ddp" else []
+    own = training(CLASS.format(body=body), "Own(model.parameters(), lr=0.1)")
+    check_noop("unfit", own, found, backend=backend)
+    theirs = training(CLASS.format(body=body) + "from lion_pytorch import Lion", "Lion(model.parameters())")
+    check_noop("unfit", theirs, found, backend=backend)
+
+
 COMPILED = {
     "script": ("model = torch.jit.script(model)", True),
     "trace": ("model = torch.jit.trace(model, torch.ones(1, 4))", True),
