@@ -87,7 +87,7 @@ def _bare(module: Module, parents: dict[ast.AST, ast.AST], names: Names) -> Fact
 
 def _report_untrained(files: list[Facts], ip: Interpreter) -> None:
     for facts in files:
-        facts.findings = _unseen_optimizer(facts, ip)
+        facts.findings = [*_unseen_optimizer(facts, ip), *by_hand.from_inner_gradients(facts)]
 
 
 def _unseen_optimizer(facts: Facts, ip: Interpreter) -> list[Finding]:

@@ -9,7 +9,7 @@ from ..findings import Finding, finding
 from . import owners
 from .model import Facts, HandUpdate
 from .places import statement_of
-from .values import EMPTY
+from .values import EMPTY, Value
 
 if TYPE_CHECKING:
     from .interpreter import Interpreter
@@ -55,6 +55,53 @@ def report(facts: Facts, ip: Interpreter) -> list[Finding]:
         for statement, cells in ip.made.by_hand.items()
         if facts.holds(statement) and (not cells or len(dict(_places(ip, cells))) < len(cells))
     ]
+
+
+def from_inner_gradients(facts: Facts) -> list[Finding]:
+    """Parameters that follow what `torch.autograd.grad` returns, where no optimizer and no `.grad` tells the model."""
+    calls = facts.calls.get("torch.autograd.grad", [])
+    trains = any(_of_parameters(facts.value(value)) for call in calls for value in _inputs(call))
+    for statement in _statements(facts.tree) if trains else ():
+        target, given = _changed(statement)
+        if target is not None and facts.value(target).params and any(_other(facts, target, item) for item in given):
+            message = (
+                "parameters follow gradients of torch.autograd.grad, and no optimizer tells which model is trained"
+            )
+            hint = "write loss.backward() and use p.grad, or build torch.optim.SGD (the same update)"
+            return [finding("DST216", statement, message, hint)]
+    return []
+
+
+def _of_parameters(value: Value) -> bool:
+    return bool(value.params) and not value.is_sample
+
+
+def _inputs(call: ast.Call) -> list[ast.expr]:
+    return [*call.args[1:2], *(item.value for item in call.keywords if item.arg == "inputs")]
+
+
+def _changed(statement: ast.stmt) -> tuple[ast.expr | None, list[ast.expr]]:
+    """What a statement changes in place, and what with: `p -= lr * g`, `p.data.sub_(lr * g)`, `p.data = p - lr * g`."""
+    if isinstance(statement, ast.AugAssign):
+        return _whole(statement.target), [statement.value]
+    if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Attribute):
+        return _whole(statement.targets[0]), [statement.value]
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr.endswith("_"):
+        return _whole(call.func.value), [*call.args, *(item.value for item in call.keywords)]
+    return None, []
+
+
+def _whole(target: ast.expr) -> ast.expr:
+    """The parameter whose data it is."""
+    return target.value if isinstance(target, ast.Attribute) and target.attr == "data" else target
+
+
+def _other(facts: Facts, target: ast.expr, given: ast.expr) -> bool:
+    """Whether something else of a parameter, as its gradient is, takes part."""
+    own = ast.unparse(target)
+    names = (item for item in ast.walk(given) if isinstance(item, (ast.Name, ast.Subscript)))
+    return any(facts.value(item).params and ast.unparse(item) != own for item in names)
 
 
 def _places(ip: Interpreter, cells: frozenset[int]) -> list[tuple[int, tuple[ast.stmt, str]]]:

@@ -122,3 +122,35 @@ def test_what_is_no_update(update: str) -> None:
     build = "model, teacher = Net(), Net()\noptimizer = optim.Adam(model.parameters())"
     facts = analyse(script(f"{update}\noptimizer.step()", build), "train.py")
     assert facts.updates == []
+
+
+INNER = """
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+x, y = torch.randn(45, 6), torch.zeros(45).long()
+net = nn.Linear(6, 2)
+net.weight.data.mul_(0.1)
+for a, b in DataLoader(TensorDataset(x, y), batch_size=8):
+    loss = F.cross_entropy(net(a), b)
+    grads = torch.autograd.grad(loss, {inputs})
+    with torch.no_grad():
+        for p, g in zip(net.parameters(), grads):
+            {update}
+"""
+
+
+@pytest.mark.parametrize(
+    "update", ["p -= 0.1 * g", "p.data.sub_(0.1 * g)", "p.data = p.data - g", "p.add_(g, alpha=-1)"]
+)
+@pytest.mark.parametrize("inputs", ["net.parameters()", "list(net.parameters())"])
+def test_gradients_that_torch_returns(inputs: str, update: str) -> None:
+    """Nothing tells the model that is trained, so it must not look as if there were nothing to convert."""
+    found = rewrite_source(INNER.format(inputs=inputs, update=update).encode(), "train.py", Options()).findings
+    assert [(item.code, item.level) for item in found] == [("DST216", "error")]
+
+
+@pytest.mark.parametrize(("inputs", "update"), [("net.parameters()", "print(g.norm())"), ("a", "p.mul_(0.9)")])
+def test_gradients_that_are_only_looked_at(inputs: str, update: str) -> None:
+    assert not rewrite_source(INNER.format(inputs=inputs, update=update).encode(), "train.py", Options()).findings
