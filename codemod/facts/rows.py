@@ -105,7 +105,11 @@ def _name(node: ast.Call) -> str:
 def stack(
     ip: Interpreter, operands: list[Operand], keywords: dict[str, Operand], node: ast.Call, frame: Frame
 ) -> Value:
-    members, where = _members(ip, operands[0][1], frame), ints(operands, keywords, "dim")
+    listed, where = operands[0][1], ints(operands, keywords, "dim")
+    if listed.rows and listed.is_sample and listed.batch.dim == 0:  # a list with an entry for each sample
+        first = where[0] if where else 0
+        return tensor(Batch(Dep.SAMPLE, dim=first if first is not None and first >= 0 else None), listed)
+    members = _members(ip, listed, frame)
     value = join_all(members)
     if not value.is_sample:
         return tensor(value.batch, *members)

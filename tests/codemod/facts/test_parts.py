@@ -102,3 +102,31 @@ def test_ctc(loop: str, targets: str, expected: set[str]) -> None:
     found = set(edits(facts_of(SEQUENCES.format(loop=loop, targets=targets, steps=STEPS))))
     assert expected <= found
     assert ("gather(out, dim=1)" in found) == ("gather(out, dim=1)" in expected)
+
+
+IMAGES = """
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch.utils.data import DataLoader
+
+rows = [(torch.randn(4), {"boxes": torch.rand(1 + i % 3, 2)}) for i in range(23)]
+model = nn.Linear(4, 2)
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+for images, targets in DataLoader(rows, 5, collate_fn=lambda batch: tuple(zip(*batch))):
+    out = model(torch.stack(images))
+    loss = 0
+    for i, target in enumerate(targets):
+        loss = loss + F.l1_loss(out[i].expand(len(target["boxes"]), 2), target["boxes"])
+    loss = loss / len(images)
+    loss.backward()
+    opt.step()
+"""
+
+
+def test_a_loss_image_by_image_is_one_of_whole_batches() -> None:
+    """A list with an image for each sample, stacked, has the samples first: picked by number, they are gathered."""
+    found = edits(facts_of(IMAGES))
+    assert "gather(out)" in found
+    assert "sum(len(images))" in found
+    assert not [edit for edit in found if edit.startswith("mean(")]
