@@ -30,7 +30,7 @@ class Loose(nn.Module):
         self._parameters["tensor"] = tensor  # type: ignore[assignment]  # it need not be an nn.Parameter
 
 
-def prepare(*objects: nn.Module | Optimizer | Tensor) -> None:
+def prepare(*objects: Any) -> Any:
     """Hand modules and their optimizers to the run, once they are built, before the first forward.
 
     All objects keep their identity, class and state-dict keys; nothing has to be rebound. Parameters and buffers
@@ -42,6 +42,9 @@ def prepare(*objects: nn.Module | Optimizer | Tensor) -> None:
             Modules that were prepared before may stand with a further optimizer. Parameters of no module (leaves that
             require a gradient) stand for themselves, and stay whole.
 
+    Returns:
+        The last object, for an optimizer that has no name where it is built: `Trainer(net, prepare(net, SGD(…)))`.
+
     Raises:
         NotInitialized: `init` has not run.
         DistifyError: an object is prepared twice, is neither a module nor an optimizer nor a parameter, or an
@@ -50,6 +53,7 @@ def prepare(*objects: nn.Module | Optimizer | Tensor) -> None:
     run = require("prepare")
     assert run.backend is not None
     assert run.streams is not None
+    last = objects[-1] if objects else None
     known = run.extra.setdefault("prepared", [])
     optimizers = [o for o in objects if isinstance(o, Optimizer)]
     if optimizers:  # a further optimizer of a prepared module: name both, as at first
@@ -74,6 +78,7 @@ def prepare(*objects: nn.Module | Optimizer | Tensor) -> None:
         leaves.watch(module)
     for optimizer in optimizers:
         register_guard(optimizer)
+    return last
 
 
 def _is_leaf(item: Any) -> bool:

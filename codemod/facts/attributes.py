@@ -40,6 +40,8 @@ def get(ip: Interpreter, base: Value, name: str, node: ast.AST, frame: Frame) ->
         return Value(batch=COUNTED if pieces.is_batch(base) else GLOBAL, shape_dim=-1, measured=True)
     if base.wrapped and name == "module":
         return replace(base, wrapped=False)
+    if name == "__dict__" and (held := members(ip, base)) is not None:
+        return held
     found = EMPTY
     for index in base.objs:
         found = join(found, _of_cell(ip, index, name, frame))
@@ -49,11 +51,11 @@ def get(ip: Interpreter, base: Value, name: str, node: ast.AST, frame: Frame) ->
         return found
     if base.is_param and name in ("data", "grad"):
         return _of_parameter(ip, base, name, node, frame)
+    if base.items and name in base.names and len(base.names) == len(base.items):
+        return base.items[base.names.index(name)]
     parent = ip.parents.get(node)
     if isinstance(parent, ast.Call) and parent.func is node:
         return EMPTY
-    if base.items and name in base.names and len(base.names) == len(base.items):
-        return base.items[base.names.index(name)]
     if base.items and not base.objs:
         # A named tuple of torch: `out.max(1).values`, `packed.data`.
         if name in packing.FIELDS and packing.is_packed(base):
@@ -77,6 +79,14 @@ def get(ip: Interpreter, base: Value, name: str, node: ast.AST, frame: Frame) ->
         return HOST
     batch = base.batch if base.batch.dep is not Dep.BOTTOM else GLOBAL
     return Value(batch=batch, params=base.params, origin=base.origin if base.batch.whole else None)
+
+
+def members(ip: Interpreter, base: Value) -> Value | None:
+    """The attributes of an object as a dict, `None` where they aren't the program's."""
+    held = [cell for cell in base.objs if modules.of_cell(ip, cell) is None]
+    if not any(ip.heap[cell].cls is not None or ip.heap[cell].attrs for cell in held):
+        return None
+    return Value(objs=frozenset(ip.heap.vars(cell) for cell in held))
 
 
 def _groups(ip: Interpreter, base: Value) -> Value:
@@ -156,14 +166,19 @@ def _of_cell(ip: Interpreter, index: int, name: str, frame: Frame) -> Value:
             ref = FunctionRef(method, None if _is(method, "staticmethod") else index)
             if _is(method, "classmethod"):
                 ref = FunctionRef(method, _class_cell(ip, cell.cls))
-            if _is(method, "property"):
+            if is_property(ip, method):
                 return calls.enter(ip, ref, {}, ip.closure(method), None, frame)
-            return join(Value(defs=frozenset({ref})), cell.attrs.get(name, EMPTY))
+            refs = frozenset({ref})
+            if method in ip.wrapped and Role.MODEL not in cell.roles:
+                refs = frozenset(replace(wrapper, bound=ref.bound) for wrapper in ip.wrapped[method])
+            return join(Value(defs=refs), cell.attrs.get(name, EMPTY))
     found = cell.attrs.get(name, EMPTY)
     if found.is_param and Role.MODEL in cell.roles:
         found = replace(found, params=found.params | {root(ip, index)}, loose=False)
     if cell.cls is not None:
-        found = join(found, _of_class(ip, cell.cls, name))
+        kept = _of_class(ip, cell.cls, name)
+        methods = (replace(ref, bound=index) if ref.bound is None else ref for ref in kept.defs)
+        found = join(found, replace(kept, defs=frozenset(methods)))  # `fit = Base.fit` in a class body
     library = Role.MODEL in cell.roles and (cell.cls is None or not frame.forward)
     if found == EMPTY and library and name in ("weight", "bias"):
         return Value(batch=GLOBAL, params=frozenset({root(ip, index)}), is_param=True)
@@ -190,6 +205,12 @@ def _class_cell(ip: Interpreter, cls: ast.ClassDef) -> int:
 
 def _is(method: ast.FunctionDef, decorator: str) -> bool:
     return any(isinstance(d, ast.Name) and d.id == decorator for d in method.decorator_list)
+
+
+def is_property(ip: Interpreter, method: ast.FunctionDef) -> bool:
+    """Whether a method runs when its name is read."""
+    cached = any(ip.names.qualified(item) == "functools.cached_property" for item in method.decorator_list)
+    return cached or _is(method, "property")
 
 
 def root(ip: Interpreter, index: int) -> int:

@@ -209,10 +209,45 @@ def _getattr(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame
 
 def _setattr(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
     base, name = arguments.get(0, "object"), arguments.get(1, "name").const
+    members = [(name, arguments.get(2, "value"))] if isinstance(name, str) else _members(ip, node)
     for cell in base.objs:
-        if isinstance(name, str):
-            ip.heap.store(cell, name, arguments.get(2, "value"))
+        for member, value in members:
+            ip.heap.store(cell, member, value)
     return HOST
+
+
+def _members(ip: Interpreter, node: ast.Call) -> list[tuple[str, Value]]:
+    """What `for name, value in kept.items(): setattr(obj, name, value)` sets."""
+    names = [getattr(item, "id", None) for item in node.args[1:]]
+    current: ast.AST | None = node
+    while (current := ip.parents.get(current)) is not None if current is not None else False:
+        if not isinstance(current, ast.For) or not isinstance(current.target, ast.Tuple):
+            continue
+        if [getattr(item, "id", "") for item in current.target.elts] != names:
+            continue
+        source = (
+            current.iter.func.value
+            if isinstance(current.iter, ast.Call)
+            and isinstance(current.iter.func, ast.Attribute)
+            and current.iter.func.attr == "items"
+            else None
+        )
+        held = ip.current.get(source, EMPTY).objs if source is not None else ()
+        return [member for cell in held for member in ip.heap[cell].attrs.items()]
+    return []
+
+
+def _vars(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
+    """`vars(obj)`: the attributes of an object as a dict."""
+    return attributes.members(ip, arguments.get(0, "object")) or HOST
+
+
+def _locals(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
+    cell = ip.allocate(node, frame, "kwargs")
+    for name, value in frame.env.items():
+        ip.heap.store(cell, name, value)
+        ip.heap.add(cell, value)
+    return Value(objs=frozenset({cell}))
 
 
 def _map(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
@@ -285,7 +320,8 @@ _HANDLERS: dict[str, Handler] = {
     "hasattr": _plain,
     "type": _plain,
     "id": _plain,
-    "vars": _plain,
+    "vars": _vars,
+    "locals": _locals,
     "super": _plain,
     "callable": _plain,
 }

@@ -113,11 +113,29 @@ def _callable_cells(ip: Interpreter, value: Value) -> bool:
 
 def _program_function(ip: Interpreter, ref: FunctionRef, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
     """A function or bound method; a method that runs a prepared model is a forward."""
+    ref = _of_first(ip, ref, arguments)
     if ref.bound is not None and Role.MODEL in ip.heap[ref.bound].roles:
         return models.run_method(ip, ref, arguments, node, frame)
     if ref.bound is not None and Role.OPTIMIZER in ip.heap[ref.bound].roles:
         methods.of_own_optimizer(ip, getattr(ref.node, "name", ""), node)
     return invoke(ip, ref, arguments, node, frame)
+
+
+def _of_first(ip: Interpreter, ref: FunctionRef, arguments: Arguments) -> FunctionRef:
+    """A method that is called as a function is bound to its first argument: `method(self, *args)` in a decorator."""
+    if ref.bound is None and not ref.given and arguments.positional and isinstance(ip.parents[ref.node], ast.ClassDef):
+        value = arguments.positional[0][1]
+        cells = [cell for cell in value.objs if ip.heap[cell].cls is not None]
+        if len(cells) == len(value.objs) == 1 and ip.parents[ref.node] in ip.classes.lineage(_class(ip, cells[0])):
+            arguments.positional = arguments.positional[1:]
+            return replace(ref, bound=cells[0])
+    return ref
+
+
+def _class(ip: Interpreter, cell: int) -> ast.ClassDef:
+    cls = ip.heap[cell].cls
+    assert cls is not None
+    return cls
 
 
 def invoke(
@@ -190,11 +208,12 @@ def enter(
     key = (ref, where, tuple(sorted(((str(k), v) for k, v in given.items()), key=lambda i: i[0])), in_forward, loops)
     if key in ip.memo:
         return ip.memo[key]
-    if (ref.node in ip.running and _recursions(ref.node, caller) > 1) or (caller and caller.depth > MAX_DEPTH):
+    if (ref.node in ip.running and _recursions(ref, caller) > 1) or (caller and caller.depth > MAX_DEPTH):
         return EMPTY
     ip.memo[key] = EMPTY
-    frame = Frame(env={}, node=ref.node, outer=closure, caller=caller, call=node, forward=in_forward, loops=loops)
-    frame.self_cell = ref.bound
+    outer = Frame(env=dict(ref.free), outer=closure) if ref.free else closure
+    frame = Frame(env={}, node=ref.node, outer=outer, caller=caller, call=node, forward=in_forward, loops=loops)
+    frame.self_cell, frame.free = ref.bound, ref.free
     _bind_parameters(ip, ref, given, frame)
     fresh = ref.node not in ip.running
     ip.running.add(ref.node)
@@ -214,10 +233,24 @@ def enter(
     return result
 
 
-def decorate(ip: Interpreter, decorator: Value, made: Value, frame: Frame) -> None:
-    """A decorator of the program gets a function or class, which it may keep: a registry."""
+def decorate(ip: Interpreter, decorator: Value, made: Value, frame: Frame) -> Value:
+    """What a decorator makes of a function or class: a wrapper around it; or the same, kept somewhere (a registry)."""
+    results = []
     for ref in decorator.defs:
-        enter(ip, ref, {int(ref.bound is not None): made}, ip.closure(ref.node), None, frame)
+        result = enter(ip, ref, {ref.shift: made}, ip.closure(ref.node), None, frame)
+        names = [item.arg for item in [*ref.node.args.posonlyargs, *ref.node.args.args]][ref.shift :]
+        free = tuple((name, made) for name in names[:1])
+        wrappers = (replace(w, free=free) if stands_in(ip.parents, w.node, ref.node) else w for w in result.defs)
+        results.append(replace(result, defs=frozenset(wrappers)))
+    wrapped = join_all(results) if results else EMPTY
+    return wrapped if wrapped.defs or wrapped.classes else made
+
+
+def made_by_factory(ip: Interpreter, factory: Value, node: ast.Call, cell: int, frame: Frame) -> Value:
+    """What a function without arguments makes for a field of an object."""
+    inner = Frame(env={}, outer=frame.root, caller=frame, loops=frame.loops, statement=frame.statement)
+    inner.self_cell = cell
+    return _dispatch(ip, node, factory, Arguments(ip, ast.Call(node.func, [], []), inner), inner)
 
 
 def entered(ip: Interpreter, value: Value, frame: Frame) -> Value:
@@ -233,10 +266,10 @@ def entered(ip: Interpreter, value: Value, frame: Frame) -> Value:
     return join_all(found) if found else value
 
 
-def _recursions(node: ast.AST, frame: Frame | None) -> int:
+def _recursions(ref: FunctionRef, frame: Frame | None) -> int:
     count = 0
     while frame is not None:
-        count += frame.node is node
+        count += frame.node is ref.node and frame.free == ref.free
         frame = frame.caller
     return count
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
 DATA_PARALLEL = ("torch.nn.DataParallel", "torch.nn.parallel.DataParallel",
                  "torch.nn.parallel.data_parallel.DataParallel")  # fmt: skip
+NAMESPACES = ("types.SimpleNamespace", "argparse.Namespace")
 _PASS_THROUGH = {
     "torch.compile", "torch.jit.script", *DATA_PARALLEL, "copy.copy",
     "itertools.islice", "itertools.cycle", "tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "rich.progress.track",
@@ -239,6 +240,8 @@ def unknown(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame,
             sinks.as_global(ip, operand, value, frame)
     if ref and (ref.rsplit(".", 1)[-1][:1].isupper() or taint):
         cell = ip.allocate(node, frame, "object", ref=ref)
+        for name, (_, value) in arguments.keywords.items() if ref in NAMESPACES else ():
+            ip.heap.store(cell, name, value)
         return Value(batch=GLOBAL, objs=frozenset({cell}), params=taint)
     data = any(v.batch.data for _, v in arguments.all)
     wrapped = arguments.positional[0][1] if arguments.positional else EMPTY

@@ -24,6 +24,7 @@ class Frame:
         fetching: the loop (or comprehension) whose next element is being made.
         statement: the statement that runs.
         self_cell: the object whose method it is.
+        free: the variables around it that are its own.
     """
 
     env: dict[str, Value]
@@ -35,6 +36,7 @@ class Frame:
     loops: tuple[ast.AST, ...] = ()
     statement: ast.stmt | None = None
     self_cell: int | None = None
+    free: tuple[tuple[str, Value], ...] = ()
     returned: Value = EMPTY
     yielded: Value | None = None
     global_names: set[str] = field(default_factory=set)

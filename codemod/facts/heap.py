@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from .values import EMPTY, FunctionRef, Role, Value, cut, join
 
 _DICTS = {"dict", "defaultdict", "OrderedDict", "Counter"}
+VARS = "vars"
 Context = tuple[int | None, ast.AST | None]
 
 
@@ -46,10 +47,12 @@ class Cell:
     @property
     def is_dict(self) -> bool:
         """Whether iterating over it gives keys."""
+        if self.kind in ("kwargs", VARS):
+            return True
         if isinstance(self.node, ast.Call):
             function = self.node.func
             return getattr(function, "id", getattr(function, "attr", "")) in _DICTS
-        return self.cls is None and (isinstance(self.node, (ast.Dict, ast.DictComp)) or self.kind == "kwargs")
+        return self.cls is None and isinstance(self.node, (ast.Dict, ast.DictComp))
 
 
 class Heap:
@@ -89,6 +92,15 @@ class Heap:
         if new != old or name not in cell.attrs:
             cell.attrs[name] = new
             self.changed = True
+
+    def vars(self, index: int) -> int:
+        """The cell of an object's `__dict__`: what is stored in one is stored in the other."""
+        held = self.cells[index]
+        cell = self.allocate(held.node, VARS, context=(index, None))
+        self.cells[cell].attrs = held.attrs
+        for value in held.attrs.values():
+            self.add(cell, value)
+        return cell
 
     def add(self, index: int, value: Value) -> None:
         """Join a value into the elements."""

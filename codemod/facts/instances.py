@@ -38,6 +38,10 @@ def construct(ip: Interpreter, cls: ast.ClassDef, arguments: Arguments, node: as
     else:
         externals.initialise_base(ip, cell, arguments, frame)
         _dataclass_fields(ip, cls, cell, arguments)
+        _defaults(ip, cls, cell, frame)
+        ready = ip.classes.method(cls, "__post_init__")
+        if ready is not None:
+            calls.enter(ip, FunctionRef(ready, cell), {}, ip.closure(ready), node, frame)
     if Role.OPTIMIZER in roles:
         owners.own_parameters(ip, node, arguments, frame, cls.name, frozenset({cell}))
     return value
@@ -60,6 +64,24 @@ def named(names: list[str], arguments: Arguments) -> Value:
     given |= {name: value for name, (_, value) in arguments.keywords.items()}
     items = tuple(given.get(name, arguments.star or EMPTY) for name in names)
     return Value(items=items, names=tuple(names), params=union(v.params for v in items))
+
+
+def _defaults(ip: Interpreter, cls: ast.ClassDef, cell: int, frame: Frame) -> None:
+    """What fields that no argument gives hold: `model: nn.Module = field(default_factory=Net)`."""
+    for item in reversed(ip.classes.lineage(cls)):
+        for statement in item.body if isinstance(item, ast.ClassDef) else ():
+            if not isinstance(statement, ast.AnnAssign) or not isinstance(statement.target, ast.Name):
+                continue
+            name, call = statement.target.id, statement.value
+            if name in ip.heap[cell].attrs or not isinstance(call, ast.Call):
+                continue
+            if ip.names.qualified(call.func) == "dataclasses.field":
+                for option in call.keywords:
+                    if option.arg == "default_factory":
+                        factory = ip.current.get(option.value, EMPTY)
+                        ip.heap.store(cell, name, calls.made_by_factory(ip, factory, call, cell, frame))
+                    elif option.arg == "default":
+                        ip.heap.store(cell, name, ip.current.get(option.value, EMPTY))
 
 
 def _dataclass_fields(ip: Interpreter, cls: ast.ClassDef, cell: int, arguments: Arguments) -> None:

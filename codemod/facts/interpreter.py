@@ -56,6 +56,7 @@ class Interpreter:
         self.running: set[ast.AST] = set()
         self.called: set[ast.AST] = set()
         self.closures: dict[ast.AST, Frame] = {}
+        self.wrapped: dict[ast.AST, frozenset[FunctionRef]] = {}
         self.frames: dict[Module, Frame] = {}
         self.imported: set[Module] = set()
         self.loop_sources: dict[ast.AST, set[ast.AST]] = {}
@@ -169,11 +170,19 @@ class Interpreter:
             expressions.evaluate(self, decorator, frame)
         self.closures[node] = frame
         made = Value(defs=frozenset({FunctionRef(node)}))
+        for decorator in reversed(node.decorator_list):
+            made = calls.decorate(self, self.current.get(decorator, EMPTY), made, frame)
         self.bind(node.name, made, frame)
-        for decorator in node.decorator_list:
-            calls.decorate(self, self.current.get(decorator, EMPTY), made, frame)
 
     _asyncfunctiondef = _functiondef
+
+    def _wrapped(self, node: ast.FunctionDef | ast.AsyncFunctionDef, frame: Frame) -> None:
+        """What decorators of the program make of a method."""
+        made = itself = Value(defs=frozenset({FunctionRef(node)}))
+        for decorator in reversed(node.decorator_list):
+            made = calls.decorate(self, expressions.evaluate(self, decorator, frame), made, frame)
+        if made is not itself:
+            self.wrapped[node] = made.defs
 
     def _classdef(self, node: ast.ClassDef, frame: Frame) -> None:
         bases: list[ast.ClassDef | str] = []
@@ -190,6 +199,7 @@ class Interpreter:
             if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 self.closures[statement] = frame
                 self._defaults(statement, inner)
+                self._wrapped(statement, inner)
             else:
                 self.statement(statement, inner)
         cell = self.heap.allocate(node, attributes.CLASS, cls=node)

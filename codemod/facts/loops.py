@@ -152,7 +152,7 @@ def _structure(ip: Interpreter, cell: int, frame: Frame) -> Value:
     if collate.defs:
         sample = sample_of(ip, attrs.get("dataset", EMPTY), frame)
         return leafless(ip, collating.batch(ip, collate, sample, frame), True)
-    if collate.ref or collate.objs:
+    if (collate.ref and not collate.ref.endswith(".default_collate")) or collate.objs:
         return Value(opaque=True)
     return leafless(ip, sample_of(ip, attrs.get("dataset", EMPTY), frame))
 

@@ -11,8 +11,17 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class InPlace:
+    """What an optimizer trains, as the call that builds it can name it."""
+
+    statement: ast.stmt
+    models: tuple[str, ...]
+    cells: frozenset[int]
+
+
+@dataclass(frozen=True)
 class MadeOptimizer:
-    """Where an optimizer is built, seen from the function that names it."""
+    """Where an optimizer is built, seen from the function that names it; and, in case none does, from the call."""
 
     call: ast.Call
     statement: ast.stmt
@@ -22,6 +31,8 @@ class MadeOptimizer:
     qualified: str
     made: frozenset[int]
     loose: frozenset[str] = frozenset()
+    in_place: InPlace | None = None
+    late: bool = False
 
     @property
     def models(self) -> tuple[str, ...]:

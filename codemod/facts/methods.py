@@ -245,6 +245,9 @@ def _of_container(ip: Interpreter, name: str, cell: int, arguments: Arguments, n
             elif _counts(value) and stores.outlives_batch(ip, cell, frame):
                 value = sinks.as_global(ip, operand, value, frame)
             value = _for_later(ip, value, frame)
+            for kept in value.objs if name == "update" and held.is_dict else ():
+                for key, member in ip.heap[kept].attrs.items():
+                    ip.heap.store(cell, key, member)
             ip.heap.add(cell, loops.element(ip, value, frame) if name == "extend" else value)
             held.rows = held.rows or collating.in_loop_over_rows(ip, held.loops, frame)
         for key, (_, value) in arguments.keywords.items():

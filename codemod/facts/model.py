@@ -170,6 +170,8 @@ class OptimizerFact:
         text: source text of its target (`optimizer`, `self.opt`), `None` where it has no name there.
         models: source texts, valid right after `statement`, of the models whose parameters it owns.
         qualified: dotted class name.
+        in_place: it has no name, and `models` are valid where the call stands.
+        late: it is built in a loop, after a model that it trains has run.
     """
 
     call: ast.Call
@@ -177,6 +179,8 @@ class OptimizerFact:
     text: str | None
     models: tuple[str, ...]
     qualified: str
+    in_place: bool = False
+    late: bool = False
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from .made import MadeOptimizer
+from .made import InPlace, MadeOptimizer
 from .values import EMPTY, Role, Value, union
 
 if TYPE_CHECKING:
@@ -29,9 +29,11 @@ def own_parameters(
 
     cells = owned_by(ip, arguments)
     ip.sites.own(cells)
+    first = not cells <= ip.owned_now
+    late = bool(frame.loops) and bool(cells & ip.ran_now)
     ip.owned_now |= cells
     where = frame
-    while where.caller is not None and isinstance(where.statement, ast.Return):
+    while where.caller is not None and where.call is not None and isinstance(where.statement, ast.Return):
         where = where.caller
     statement = where.statement
     if statement is None:
@@ -53,7 +55,26 @@ def own_parameters(
     again = {cell for cell, text in named.items() if text is not None}
     names |= {(c, text) for c, text in (known.names if known else ()) if root(ip, c) == c and c not in again}
     loose = loose_in(ip, node) if where is frame else frozenset()
-    ip.made.optimizers[node] = MadeOptimizer(node, statement, None, frozenset(names), cells, ref, made, loose)
+    here = in_place(ip, node, frame, frozenset(named), known.in_place if known else None)
+    late = late if first or known is None else known.late
+    ip.made.optimizers[node] = MadeOptimizer(
+        node, statement, None, frozenset(names), cells, ref, made, loose, here, late
+    )
+
+
+def in_place(
+    ip: Interpreter, node: ast.Call, frame: Frame, cells: frozenset[int], known: InPlace | None
+) -> InPlace | None:
+    """How the call that builds an optimizer can name what it trains, `None` if it can't name all of it."""
+    texts: set[str | None] = set(loose_in(ip, node))
+    for cell in cells:
+        given = _receiver(ip, cell, node, frozenset(), plain=True)
+        texts.add(name_of(ip, cell, frame) if given is None else ip.text(given))
+    if frame.statement is None or not texts or None in texts:
+        return None
+    texts |= set(known.models) if known else set()
+    every = cells | known.cells if known else cells
+    return InPlace(frame.statement, tuple(sorted(text for text in texts if text)), every)
 
 
 def loose_in(ip: Interpreter, node: ast.Call) -> frozenset[str]:
@@ -83,17 +104,24 @@ def holds_loose(ip: Interpreter, value: Value) -> bool:
 def name_optimizers(ip: Interpreter) -> None:
     """Give every optimizer, and its models, the names after its statement, once all statements were interpreted."""
     for call, item in ip.made.optimizers.items():
+        text = target_of(ip, item.statement, item.made)
+        if text is None and item.in_place is not None:
+            here = item.in_place
+            names = {cell: model for cell in here.cells for model in here.models[:1]}
+            ip.made.optimizers[call] = replace(
+                item, text=None, statement=here.statement, names=frozenset(names.items()), loose=frozenset(here.models)
+            )
+            continue
         names = dict(item.names)
         returned = not any(part is call for part in ast.walk(item.statement))
         for cell in item.cells if returned else item.cells - names.keys():
-            text = target_of(ip, item.statement, frozenset({cell}))
-            if text is not None:
-                names[cell] = text
+            model = target_of(ip, item.statement, frozenset({cell}))
+            if model is not None:
+                names[cell] = model
         if any(cell not in names for cell in item.cells):
             message = "A model that this optimizer trains has no name where it is built."
             ip.sites.report("DST202", call, message, "assign the model to a variable before its optimizer is built")
-        text = target_of(ip, item.statement, item.made)
-        ip.made.optimizers[call] = replace(item, text=text, names=frozenset(names.items()))
+        ip.made.optimizers[call] = replace(item, text=text, names=frozenset(names.items()), in_place=None)
 
 
 def owned_by(ip: Interpreter, arguments: Arguments) -> frozenset[int]:
@@ -225,7 +253,9 @@ def self_name(frame: Frame) -> str:
     return str(args.args[0].arg) if args is not None and args.args else "self"
 
 
-def _receiver(ip: Interpreter, cell: int, node: ast.Call, hidden: frozenset[str]) -> ast.expr | None:
+def _receiver(
+    ip: Interpreter, cell: int, node: ast.Call, hidden: frozenset[str], *, plain: bool = False
+) -> ast.expr | None:
     """What `.parameters()` is called on in the optimizer's own arguments: `nets["a"].parameters()`."""
     from .attributes import root
 
@@ -233,6 +263,8 @@ def _receiver(ip: Interpreter, cell: int, node: ast.Call, hidden: frozenset[str]
         if isinstance(part, ast.Attribute) and part.attr in ("parameters", "named_parameters"):
             value = ip.current.get(part.value, EMPTY)
             if any(isinstance(name, ast.Name) and name.id in hidden for name in ast.walk(part.value)):
+                continue
+            if plain and any(isinstance(inner, ast.Call) for inner in ast.walk(part.value)):
                 continue
             if cell in {root(ip, held) for held in value.objs}:
                 return part.value

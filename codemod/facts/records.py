@@ -102,7 +102,8 @@ def _is_one_batch(facts: Facts, parent: ast.Tuple | ast.List, splits: dict[ast.e
 
 
 def _optimizer(item: MadeOptimizer) -> OptimizerFact:
-    return OptimizerFact(item.call, item.statement, item.text, item.models, item.qualified)
+    in_place = item.in_place is not None
+    return OptimizerFact(item.call, item.statement, item.text, item.models, item.qualified, in_place, item.late)
 
 
 def _models(facts: Facts, ip: Interpreter) -> list[ModelFact]:

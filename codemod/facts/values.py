@@ -28,11 +28,15 @@ class Role(Enum):
 
 @dataclass(frozen=True)
 class FunctionRef:
-    """A function of the program, with the object that it is bound to and the arguments that `partial` gave it."""
+    """A function of the program, with the object that it is bound to and the arguments that `partial` gave it.
+
+    `free` are variables of the function around it that are its own: what a decorator wraps is in one variable.
+    """
 
     node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
     bound: int | None = None
     given: tuple[tuple[int | str, Value], ...] = ()
+    free: tuple[tuple[str, Value], ...] = ()
 
     @property
     def shift(self) -> int:

@@ -17,16 +17,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..edits import Callee, InsertAfter, Span
+from ..edits import Callee, InsertAfter, Span, Wrap
 from ..findings import finding
 from ..program import is_main_guard
 from . import Outcome, rule
 from ._settle import Training, last_settling
-from ._source import function_of, index_in, position, runtime_calls, smallest_run
+from ._source import function_of, index_in, is_runtime_call, method_calls, position, runtime_calls, smallest_run
 
 if TYPE_CHECKING:
     from ..facts.model import Facts, OptimizerFact
     from ..options import Options
+
+
+BUILT_LATE = "This optimizer is built in a loop in which its model has run before: it must be prepared before that"
 
 
 @dataclass
@@ -50,7 +53,11 @@ def prepare(facts: Facts, options: Options) -> Iterator[Outcome]:
     training = Training(facts)
     reported = {item.span for item in facts.findings}
     for fact in facts.optimizers:
-        if fact.text is None:
+        if fact.late and not has_run_prepared(facts, fact):
+            yield finding("DST209", fact.call, BUILT_LATE, "build it before the loop")
+        elif fact.text is None and fact.in_place:
+            yield from in_place(facts, fact)
+        elif fact.text is None:
             yield finding("DST209", fact.call)
         elif not fact.models and Span.of(fact.call) not in reported:
             yield finding("DST202", fact.call)
@@ -58,6 +65,35 @@ def prepare(facts: Facts, options: Options) -> Iterator[Outcome]:
     found.sort(key=lambda place: position(place.statement))
     for place in merged(facts, training, [item for item in found if not is_prepared(facts, item)]):
         yield from prepared(facts, training, place)
+
+
+def in_place(facts: Facts, fact: OptimizerFact) -> Iterator[Outcome]:
+    """An optimizer that gets no name is prepared where it is built: `Trainer(net, runtime.prepare(net, SGD(…)))`."""
+    if is_runtime_call(facts, facts.parents.get(fact.call), "prepare"):
+        return
+    if is_moved_later(facts, fact):
+        message = "This optimizer has no name where it is built, and its model is moved to a device only later"
+        yield finding("DST209", fact.call, message, "move the model before; or assign the optimizer to a variable")
+    else:
+        params = {"runtime": facts.runtime_name, "objects": fact.models}
+        yield Wrap(Span.of(fact.call), "prepared", params, kind="prepare")
+
+
+def is_moved_later(facts: Facts, fact: OptimizerFact) -> bool:
+    """Whether a function other than the one that builds an optimizer moves its model."""
+    owned = {cell for part in ast.walk(fact.call) if isinstance(part, ast.expr) for cell in facts.value(part).params}
+    for file in facts.program:
+        for call, callee in method_calls(file, "to", "cuda"):
+            here = file is facts and function_of(file, call) is function_of(facts, fact.call)
+            if file.value(callee.value).objs & owned and not (here and position(call) < position(fact.call)):
+                return True
+    return False
+
+
+def has_run_prepared(facts: Facts, fact: OptimizerFact) -> bool:
+    """Whether a model was handed over before it ran: a further optimizer may come later."""
+    named = {facts.text(item) for call in runtime_calls(facts, "prepare") for item in call.args}
+    return bool(set(fact.models) & named)
 
 
 def places(facts: Facts) -> list[Place]:

@@ -47,11 +47,13 @@ def step(facts: Facts, options: Options) -> Iterator[Outcome]:
     for name, ours in CLIPS.items():
         for call in calls(facts, name):
             yield Callee(Span.of(call), "call", {"runtime": facts.runtime_name, "name": ours}, kind="clip")
-    for call in methods(facts, "step", [call for item in facts.steps for call in item.optimizer_steps]):
-        if has_role(facts, receiver(call), Role.OPTIMIZER):
-            yield as_function(facts, call, "step")
+    stepped = methods(facts, "step", [call for item in facts.steps for call in item.optimizer_steps])
+    stepped = [call for call in stepped if has_role(facts, receiver(call), Role.OPTIMIZER)]
+    for call in stepped:
+        yield as_function(facts, call, "step")
     for call in schedulers(facts):
-        if isinstance(call.func, ast.Attribute) and has_role(facts, call.func.value, Role.SCHEDULER):
+        held = call.func.value if isinstance(call.func, ast.Attribute) and call not in stepped else None
+        if held is not None and has_role(facts, held, Role.SCHEDULER):
             yield as_function(facts, call, "step")
     for call in calls(facts, "torch.autograd.grad"):
         if not in_module_class(facts, call):

@@ -14,7 +14,7 @@ from tests.parity.harness import Originals
 from tests.pool import Pool
 
 HOME = Path(__file__).with_name("programs")
-PROGRAMS = {"modules": "train.py", "project": "tools/train.py"}
+PROGRAMS = {"modules": "train.py", "project": "tools/train.py", "holders": "train.py"}
 TARGETS = {
     "ddp": Options(backend="ddp"),
     "fsdp": Options(backend="fsdp"),

@@ -26,7 +26,7 @@ def test_objects_in_any_order_and_in_several_calls(alone: None) -> None:
     r = runtime()
     a, b, frozen = Net(), nn.Linear(2, 2), nn.Linear(3, 3).requires_grad_(False)
     opt_a, opt_b = torch.optim.Adam(a.parameters()), torch.optim.SGD(b.parameters(), lr=0.1)
-    assert r.prepare(opt_a, frozen, a) is None
+    assert r.prepare(opt_a, frozen, a) is a
     r.prepare(b, opt_b)
     assert state.modules == [a, b]
     assert state.optimizers == [opt_a, opt_b]

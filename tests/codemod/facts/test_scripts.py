@@ -16,7 +16,6 @@ SCRIPTS = sorted(Path(__file__).with_name("scripts").glob("*.py"))
 
 # Scripts that can't be converted, with the codes that say why.
 REFUSED = {
-    "closures": ["DST209"],  # an optimizer that only a closure holds
     "buffer_in_forward": ["DST119", "DST110"],
     "moco_queue": ["DST119"],
     "environment_rl": ["DST142"],

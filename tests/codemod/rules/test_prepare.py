@@ -203,6 +203,73 @@ def test_an_optimizer_of_unknown_parameters_is_refused() -> None:
     assert "DST202" in [item.code for item in result.findings if item.level == "error"]
 
 
+IN_PLACE = {
+    "a call's argument": ("train(model, {})", "model", "model"),
+    "a method's argument": ("opts = []\nopts.append({})\ntrain(model, opts[0])", "model", "model"),
+    "an expression": ("nets = [model]\ntrain(nets[0], {})", "nets[0]", "nets[0]"),
+}
+TRAINED = """
+model = Net()
+
+
+def train(net, optimizer):
+    for x, y in DataLoader(data, batch_size=4):
+        loss = F.cross_entropy(net(x), y)
+        loss.backward()
+        optimizer.step()
+
+
+"""
+
+
+@pytest.mark.parametrize("name", IN_PLACE)
+def test_an_optimizer_without_a_name_is_prepared_where_it_is_built(name: str) -> None:
+    line, model, named = IN_PLACE[name]
+    built = f"optim.SGD({model}.parameters(), lr=0.1)"
+    check_rewritten(
+        "prepare", TRAINED + line.format(built), TRAINED + line.format(f"runtime.prepare({named}, {built})")
+    )
+
+
+LAZY = """
+class Trainer:
+    def __init__(self):
+        self.model = Net()
+
+    @DECORATOR
+    def opt(self):
+        return optim.SGD(self.model.parameters(), lr=0.1)
+
+    def fit(self):
+        for x, y in DataLoader(data, batch_size=4):
+FIRST
+            loss = F.cross_entropy(self.model(x), y)
+            loss.backward()
+            self.opt.step()
+
+
+Trainer().fit()
+"""
+
+
+@pytest.mark.parametrize("decorator", ["property", "functools.cached_property", "cached_property"])
+def test_an_optimizer_that_a_property_builds(decorator: str) -> None:
+    head = "import functools\nfrom functools import cached_property\n"
+    text = head + LAZY.replace("DECORATOR", decorator).replace("FIRST", "            self.opt.zero_grad()")
+    call = "optim.SGD(self.model.parameters(), lr=0.1)"
+    check_rewritten("prepare", text, text.replace(call, f"runtime.prepare(self.model, {call})"))
+
+
+def test_an_optimizer_that_a_property_builds_after_the_model_has_run() -> None:
+    text = "from functools import cached_property\n" + LAZY.replace("DECORATOR", "cached_property")
+    check_noop("prepare", text.replace("FIRST", "            pass"), ["DST209"])
+
+
+def test_an_optimizer_without_a_name_whose_model_is_moved_later() -> None:
+    line = "train(model, optim.SGD(model.parameters(), lr=0.1))"
+    check_noop("prepare", TRAINED.replace("    for x", "    net.to('cuda')\n    for x") + line, ["DST209"])
+
+
 def test_an_optimizer_without_a_name_is_refused() -> None:
     text = """
 model = Net()
@@ -215,6 +282,6 @@ def train(optimizer):
         optimizer.step()
 
 
-train(optim.SGD(model.parameters(), lr=0.1))
+train(optim.SGD(build().parameters(), lr=0.1))
 """
     check_noop("prepare", text, ["DST209"])
