@@ -125,6 +125,7 @@ class File:
             dict(counts),
             any(plan.training for plan in self.plans.values()),
             any(plan.entry for plan in self.plans.values()),
+            rest=self.unsafe is None and not all(isinstance(edit, AddImport) for edit in self.edits()),
         )
 
 

@@ -36,6 +36,7 @@ class Result:
         training: whether the file trains a model; else it is left alone.
         entry: whether a run starts from it.
         followed: whether it is a module that a script imports, and was not given itself.
+        rest: whether there is anything to convert in it besides what is refused.
     """
 
     path: str
@@ -47,6 +48,7 @@ class Result:
     training: bool = False
     entry: bool = False
     followed: bool = False
+    rest: bool = False
 
     @property
     def changed(self) -> bool:

@@ -80,10 +80,26 @@ def batch(ip: Interpreter, loader: Value, frame: Frame) -> Value:
     shapes = [_structure(ip, cell, frame) for cell in loader.objs if Role.LOADER in ip.heap[cell].roles]
     shape = join_all(shapes) if shapes else Value(opaque=True)
     ip.note_way(frame, ip.made.training_defs)  # what goes over batches is no part of a forward
+    _feed_with_others(ip, loader.sources, frame)
     sharded = ip.assume_feeds or bool(loader.sources & (ip.sites.feeds | ip.sites.sharded))
     frame.alive.setdefault(_loop(frame), set()).add(loader.sources)
     collated = any(ip.heap[cell].attrs.get("collate_fn", EMPTY).defs for cell in loader.objs)
     return fill(ip, shape, loader.sources if sharded else frozenset(), sharded, collated)
+
+
+def _feed_with_others(ip: Interpreter, sources: frozenset[ast.AST], frame: Frame) -> None:
+    """A loop that goes over a sharded loader in one call of its function goes over slices in every call.
+
+    The model may be one that nothing prepares: the best weights, loaded to be tested.
+    """
+    if frame.fetching is None:
+        return
+    calls = ip.sites.looped.setdefault(frame.fetching, {})
+    mine = calls.setdefault(frame.call, set())
+    mine |= sources
+    fed = [bool(held & ip.sites.feeds) for call, held in calls.items() if call is not frame.call]
+    if any(fed) and not (ip.assume_feeds or mine & ip.sites.feeds):
+        ip.sites.feed(mine)
 
 
 def holds_loader(ip: Interpreter, value: Value) -> bool:

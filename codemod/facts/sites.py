@@ -36,6 +36,7 @@ class Sites:
         ratios: where sums over the batch stop being linear: the divisors of quotients, else `None`.
         asked: loaders whose batches are asked for by `next`.
         ahead: loaders whose batches are kept while the next one is fetched.
+        looped: loop -> call of its function -> loaders that it goes over.
         used: keys of the places that the running pass met or made use of.
         met: sources whose rows met in one expression, so that they are the same batch.
         others: place that is reduced or split, and call of its function -> whether there is nothing to do in that call.
@@ -61,6 +62,7 @@ class Sites:
     computed: set[tuple[ast.AST | None, str]] = field(default_factory=set)
     asked: set[ast.AST] = field(default_factory=set)
     ahead: set[ast.AST] = field(default_factory=set)
+    looped: dict[ast.AST, dict[ast.Call | None, set[ast.AST]]] = field(default_factory=dict)
     used: set[object] = field(default_factory=set)
     met: set[frozenset[ast.AST]] = field(default_factory=set)
     others: dict[tuple[ast.AST, ast.Call | None], bool] = field(default_factory=dict)

@@ -63,7 +63,8 @@ def summary(result: Result, wording: Wording, written: bool) -> str:
         rest = f"; {plural(errors, 'place')} refused and left {left}" if errors else ""
         return "" if wording.quiet else f"{wording.done}: {kinds}{rest}"
     if errors:
-        return f"not converted, {plural(errors, 'place')} refused; --partial converts the rest"
+        rest = "; --partial converts the rest" if result.rest else ""
+        return f"not converted, {plural(errors, 'place')} refused{rest}"
     if result.changed:
         return "not converted, since another file was refused; --partial converts the rest"
     if wording.quiet or (result.followed and not wording.verbose):

@@ -40,12 +40,17 @@ def test_report():
 
 
 def test_columns_are_characters_from_one():
-    result = Result("t.py", b"1", b"1", RESULT.text, (FINDINGS[0],), training=True)
+    result = Result("t.py", b"1", b"1", RESULT.text, (FINDINGS[0],), training=True, rest=True)
     assert text([result], written=False) == [
         "t.py: not converted, 1 place refused; --partial converts the rest",
         "t.py:2:3 DST203 error: why it matters",
         "    what to type",
     ]
+
+
+def test_where_nothing_else_is_to_be_converted_no_partial_conversion_is_offered():
+    result = Result("t.py", b"1", b"1", RESULT.text, (FINDINGS[0],), training=True)
+    assert text([result], written=False)[0] == "t.py: not converted, 1 place refused"
 
 
 def test_partial_names_what_is_left():
