@@ -11,10 +11,10 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from .backends.base import CUTTING
+from .backends.base import CUTTING, Backend
 from .collectives import together
 from .guard import any as any_rank
 from .guard import by_itself, on_main
@@ -180,8 +180,36 @@ def load_state_dict(obj: Any, state_dict: dict[str, Any], prefix: str = "", **op
     if run.backend.name in CUTTING:
         together("load_state_dict")
     if isinstance(obj, (nn.Module, Optimizer)):
-        return run.backend.load_state_dict(obj, unprefixed(state_dict, prefix), **options)
+        given = unprefixed(state_dict, prefix)
+        if isinstance(obj, nn.Module) and run.backend.name in CUTTING:
+            given = settled(obj, given, run.backend)
+        return run.backend.load_state_dict(obj, given, **options)
     return obj.load_state_dict(state_dict, **options)
+
+
+def settled(module: nn.Module, found: dict[str, Any], backend: Backend) -> dict[str, Any]:
+    """A state in which all names of a tied parameter hold the value that the original would end with.
+
+    After `own = model.state_dict(); own.update(part)` the names that `part` lacks hold the parameter itself there, so
+    loading them changes nothing; here they hold a copy of the value from before, and would undo what `part` has set.
+    """
+    names: dict[Tensor, list[str]] = {}
+    for name, p in module.named_parameters(remove_duplicate=False):
+        if isinstance(found.get(name), Tensor):
+            names.setdefault(p, []).append(name)
+    for weight, tied in names.items():
+        values = [found[name] for name in tied]
+        if any(value.shape != values[0].shape for value in values) or all(map(values[0].equal, values[1:])):
+            continue
+        before = backend.whole(weight).to(values[0])
+        changed = [value for value in values if value.shape != before.shape or not before.equal(value)]
+        if changed:
+            new = type(found)(found) if type(found) is not dict else dict(found)
+            new.update(dict.fromkeys(tied, changed[-1]))
+            if hasattr(found, "_metadata"):
+                new._metadata = found._metadata  # type: ignore[attr-defined]
+            found = new
+    return found
 
 
 def prefixed(found: dict[str, Any], prefix: str) -> Any:

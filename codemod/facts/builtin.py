@@ -43,6 +43,10 @@ def call(ip: Interpreter, name: str, arguments: Arguments, node: ast.Call, frame
     return Value(batch=GLOBAL, params=union(v.params for _, v in arguments.all))
 
 
+# A tensor has as many rows as samples are in the slice, a tuple or object any number.
+_UNTOLD = "len() of a batch whose structure is not known; of a tensor, x.size(0) tells the number of its rows"
+
+
 def _len(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
     value = arguments.get(0, "obj")
     if value.rows and not value.is_sample:
@@ -52,6 +56,8 @@ def _len(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) ->
         return Value(batch=EXACT_ROWS if exact else ROWS, sources=value.sources, built=frozenset({node}))
     if pieces.is_batch(value):
         return Value(batch=COUNTED, measured=True)
+    if value.is_sample and value.opaque and value.items is None and not frame.forward:
+        return Value(batch=Batch(Dep.UNKNOWN, reason=_UNTOLD))
     return replace(HOST, measured=value.dep is Dep.GLOBAL and not value.objs)
 
 

@@ -271,3 +271,27 @@ def on_the_device(backend: str) -> bool:
 @pytest.mark.parametrize("backend", ["ddp", "fsdp", "deepspeed1", "deepspeed2", "deepspeed3"])
 def test_a_state_on_the_device_has_the_same_values(backend: str, pool2: Pool) -> None:
     assert pool2.run(on_the_device, backend) == [True, True]
+
+
+def of_a_part(backend: str) -> list[float]:
+    """Tied weights after `own = state_dict(); own.update(part)` was loaded: those of the part, under either name."""
+    from distify import runtime
+
+    runtime.init(backend=backend.rstrip("123"), zero_stage=int(backend[-1]) if backend[-1].isdigit() else None)
+    torch.manual_seed(3)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Tanh(), torch.nn.Linear(4, 4))
+    model[2].weight = model[0].weight
+    runtime.prepare(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    found = []
+    for name in ("0.weight", "2.weight"):
+        own = runtime.state_dict(model)
+        own.update({name: own[name] + 1})
+        runtime.load_state_dict(model, own)
+        found.append(float(runtime.state_dict(model)["0.weight"].sum() - own[name].sum()))
+    return found
+
+
+@pytest.mark.parametrize("backend", ["ddp", "fsdp", "deepspeed2", "deepspeed3"])
+def test_a_part_of_a_state_with_tied_weights(backend: str, pool2: Pool) -> None:
+    for found in pool2.run(of_a_part, backend):
+        assert found == pytest.approx([0, 0], abs=1e-5)

@@ -180,3 +180,13 @@ def test_loaders_in_an_unknown_number_are_refused() -> None:
     body = "x, y = batch[0]"
     source = "zip(*[DataLoader(rows[i::2], 7) for i in range(2)])"
     assert "DST102" in codes(facts_of(looped(body, source)))
+
+
+def test_lengths_of_what_an_unknown_collate_function_made_are_refused() -> None:
+    """`batch.y` may be a tensor, whose slices are counted, or a tuple, whose parts are not."""
+    head = "from elsewhere import collate"
+    counted = "x, y = batch.x, batch.y\nn = SIZE\nprint(n)"
+    assert "DST110" in codes(facts_of(looped(counted.replace("SIZE", "len(batch.y)"), head=head)))
+    facts = facts_of(looped(counted.replace("SIZE", "batch.y.size(0)"), head=head))
+    assert "DST110" not in codes(facts)
+    assert "sum(n)" in edits(facts)
