@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, overload
 
 from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler, SubsetRandomSampler, WeightedRandomSampler
 
@@ -25,6 +25,34 @@ class Share:
 
     counts: tuple[int, ...] | None
     last: bool | None
+
+
+@dataclass(frozen=True)
+class Sizes(Sequence[int]):
+    """Rows of each batch of a pass; no list, since a pass may be as good as endless (`num_samples=10**10`).
+
+    Attributes:
+        samples: how many the pass has.
+        rows: of each batch but the last.
+    """
+
+    samples: int
+    rows: int
+
+    def __len__(self) -> int:
+        return -(-self.samples // self.rows)
+
+    @overload
+    def __getitem__(self, index: int) -> int: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[int]: ...
+
+    def __getitem__(self, index: int | slice) -> int | list[int]:
+        if isinstance(index, slice):
+            return [self[k] for k in range(*index.indices(len(self)))]
+        k = range(len(self))[index]
+        return min(self.rows, self.samples - k * self.rows)
 
 
 class Slices:
@@ -60,20 +88,14 @@ class Slices:
         self.passes.append(made)
         return made
 
-    def sizes(self) -> list[int] | None:
-        """Rows of each of the original's batches, where they are known ahead."""
+    def totals(self) -> Sizes | None:
+        """Rows of each global batch, where they are known ahead."""
         sampler = self.inner
         if type(sampler) is not BatchSampler or type(sampler.sampler) not in SIZED:
             return None
-        full, rest = divmod(len(sampler.sampler), sampler.batch_size)  # type: ignore[arg-type]
-        return [sampler.batch_size] * full + ([rest] if rest and not sampler.drop_last else [])
-
-    def totals(self) -> list[int] | None:
-        """Rows of each global batch, where they are known ahead."""
-        found = self.sizes()
-        if found is None or not self.per_device:
-            return found
-        return [sum(found[k : k + self.world_size]) for k in range(0, len(found), self.world_size)]
+        samples, rows = len(sampler.sampler), sampler.batch_size  # type: ignore[arg-type]
+        samples -= samples % rows if sampler.drop_last else 0
+        return Sizes(samples, rows * (self.world_size if self.per_device else 1))
 
 
 class Pass(Iterator[Any]):
