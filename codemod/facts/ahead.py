@@ -15,12 +15,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from .local import deep_sources, is_leaf
+from .places import DEFINITIONS
 from .values import EMPTY, Value
 
 if TYPE_CHECKING:
     from .interpreter import Interpreter
 
-_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 _WITHIN = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _TARGETS = (ast.Name, ast.Attribute)
 Walk = tuple[bool, bool]  # whether it reads the target before it is assigned, and whether it surely assigns it
@@ -75,7 +75,7 @@ def _inside(node: ast.AST) -> Iterable[ast.AST]:
     """The parts of a statement without those of functions defined in it."""
     yield node
     for child in ast.iter_child_nodes(node):
-        if not isinstance(child, (*_SCOPES, *_WITHIN)):
+        if not isinstance(child, (*DEFINITIONS, *_WITHIN)):
             yield from _inside(child)
 
 
@@ -91,7 +91,7 @@ def _read_first(nodes: Iterable[ast.AST], text: str) -> Walk:
 def _walk(node: ast.AST, text: str) -> Walk:
     if isinstance(node, _TARGETS) and ast.unparse(node) == text:
         return isinstance(node.ctx, ast.Load), isinstance(node.ctx, ast.Store)
-    if isinstance(node, _SCOPES):
+    if isinstance(node, DEFINITIONS):
         return False, False
     if isinstance(node, _WITHIN):
         own = any(ast.unparse(part) == text for made in node.generators for part in ast.walk(made.target))

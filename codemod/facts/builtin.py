@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import ahead, attributes, collating, dims, expressions, loops, modules, operators, pieces, sinks
+from . import ahead, collating, dims, expressions, loops, operators, pieces, reflection, sinks
 from .values import (
     COUNTED,
     EMPTY,
@@ -203,59 +203,6 @@ def _range(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) 
     return Value(element=Value(batch=GLOBAL), const=NOTHING if span is None else span)
 
 
-def _getattr(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
-    base, name = arguments.get(0, "object"), arguments.get(1, "name").const
-    if isinstance(name, str):
-        return join(attributes.get(ip, base, name, node, frame), arguments.get(2, "default"))
-    if base.ref is not None:
-        return Value(ref="|".join(f"{ref}.<dynamic>" for ref in base.ref.split("|")))
-    held = [module for module in (modules.of_cell(ip, cell) for cell in base.objs) if module is not None]
-    return join_all(modules.any_of(ip, module) for module in held) if held else HOST
-
-
-def _setattr(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
-    base, name = arguments.get(0, "object"), arguments.get(1, "name").const
-    members = [(name, arguments.get(2, "value"))] if isinstance(name, str) else _members(ip, node)
-    for cell in base.objs:
-        for member, value in members:
-            ip.heap.store(cell, member, value)
-    return HOST
-
-
-def _members(ip: Interpreter, node: ast.Call) -> list[tuple[str, Value]]:
-    """What `for name, value in kept.items(): setattr(obj, name, value)` sets."""
-    names = [getattr(item, "id", None) for item in node.args[1:]]
-    current: ast.AST | None = node
-    while (current := ip.parents.get(current)) is not None if current is not None else False:
-        if not isinstance(current, ast.For) or not isinstance(current.target, ast.Tuple):
-            continue
-        if [getattr(item, "id", "") for item in current.target.elts] != names:
-            continue
-        source = (
-            current.iter.func.value
-            if isinstance(current.iter, ast.Call)
-            and isinstance(current.iter.func, ast.Attribute)
-            and current.iter.func.attr == "items"
-            else None
-        )
-        held = ip.current.get(source, EMPTY).objs if source is not None else ()
-        return [member for cell in held for member in ip.heap[cell].attrs.items()]
-    return []
-
-
-def _vars(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
-    """`vars(obj)`: the attributes of an object as a dict."""
-    return attributes.members(ip, arguments.get(0, "object")) or HOST
-
-
-def _locals(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
-    cell = ip.allocate(node, frame, "kwargs")
-    for name, value in frame.env.items():
-        ip.heap.store(cell, name, value)
-        ip.heap.add(cell, value)
-    return Value(objs=frozenset({cell}))
-
-
 def _map(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
     from . import calls
 
@@ -286,11 +233,6 @@ def _dict(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -
     return Value(objs=frozenset({cell}), params=union(v.params for _, v in arguments.all))
 
 
-def _globals(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
-    """`globals()[name]`: what the file may give under a name."""
-    return Value(element=modules.any_of(ip, ip.names.module(node)))
-
-
 def _plain(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
     return HOST
 
@@ -316,9 +258,9 @@ _HANDLERS: dict[str, Handler] = {
     "round": _elementwise,
     "pow": _elementwise,
     "range": _range,
-    "getattr": _getattr,
-    "globals": _globals,
-    "setattr": _setattr,
+    "getattr": reflection.getattr_of,
+    "globals": reflection.globals_of,
+    "setattr": reflection.setattr_of,
     "map": _map,
     "filter": _filter,
     "dict": _dict,
@@ -326,8 +268,8 @@ _HANDLERS: dict[str, Handler] = {
     "hasattr": _plain,
     "type": _plain,
     "id": _plain,
-    "vars": _vars,
-    "locals": _locals,
+    "vars": reflection.vars_of,
+    "locals": reflection.locals_of,
     "super": _plain,
     "callable": _plain,
 }

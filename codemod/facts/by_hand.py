@@ -62,8 +62,11 @@ def from_inner_gradients(facts: Facts) -> list[Finding]:
     calls = facts.calls.get("torch.autograd.grad", [])
     trains = any(_of_parameters(facts.value(value)) for call in calls for value in _inputs(call))
     for statement in _statements(facts.tree) if trains else ():
-        target, given = _changed(statement)
-        if target is not None and facts.value(target).params and any(_other(facts, target, item) for item in given):
+        if isinstance(statement, ast.Assign) and not isinstance(statement.targets[0], ast.Attribute):
+            continue  # another value under a name
+        stored, computed = _stores(statement)
+        changed = [target for target in stored if facts.value(target).params]
+        if any(_other(facts, target, item) for target in changed for item in computed):
             message = (
                 "parameters follow gradients of torch.autograd.grad, and no optimizer tells which model is trained"
             )
@@ -78,23 +81,6 @@ def _of_parameters(value: Value) -> bool:
 
 def _inputs(call: ast.Call) -> list[ast.expr]:
     return [*call.args[1:2], *(item.value for item in call.keywords if item.arg == "inputs")]
-
-
-def _changed(statement: ast.stmt) -> tuple[ast.expr | None, list[ast.expr]]:
-    """What a statement changes in place, and what with: `p -= lr * g`, `p.data.sub_(lr * g)`, `p.data = p - lr * g`."""
-    if isinstance(statement, ast.AugAssign):
-        return _whole(statement.target), [statement.value]
-    if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Attribute):
-        return _whole(statement.targets[0]), [statement.value]
-    call = statement.value if isinstance(statement, ast.Expr) else None
-    if isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr.endswith("_"):
-        return _whole(call.func.value), [*call.args, *(item.value for item in call.keywords)]
-    return None, []
-
-
-def _whole(target: ast.expr) -> ast.expr:
-    """The parameter whose data it is."""
-    return target.value if isinstance(target, ast.Attribute) and target.attr == "data" else target
 
 
 def _other(facts: Facts, target: ast.expr, given: ast.expr) -> bool:

@@ -42,7 +42,7 @@ def call(ip: Interpreter, node: ast.Call, frame: Frame) -> Value:
     arguments = Arguments(ip, node, frame)
     arguments.receiver = receiver
     ip.made.written.pop(node, None)
-    value = _dispatch(ip, node, callee, arguments, frame)
+    value = dispatch(ip, node, callee, arguments, frame)
     return attributes.arrive_or_keep(ip, node, value, frame)
 
 
@@ -67,11 +67,11 @@ def _super_call(ip: Interpreter, node: ast.Call, frame: Frame) -> Value:
     return HOST
 
 
-def _dispatch(ip: Interpreter, node: ast.Call, callee: Value, arguments: Arguments, frame: Frame) -> Value:
+def dispatch(ip: Interpreter, node: ast.Call, callee: Value, arguments: Arguments, frame: Frame) -> Value:
     results: list[Value] = []
     for cell in callee.objs:
         if partial.is_partial(ip, cell):
-            results.append(_dispatch(ip, node, *partial.completed(ip, cell, arguments, node), frame))
+            results.append(dispatch(ip, node, *partial.completed(ip, cell, arguments, node), frame))
     for ref in callee.defs:
         results.append(_program_function(ip, ref, arguments, node, frame))
     for cls in callee.classes:
@@ -233,45 +233,9 @@ def enter(
     return result
 
 
-def decorate(ip: Interpreter, decorator: Value, made: Value, frame: Frame) -> Value:
-    """What a decorator makes of a function or class: a wrapper around it; or the same, kept somewhere (a registry)."""
-    results = []
-    for ref in decorator.defs:
-        result = enter(ip, ref, {ref.shift: made}, ip.closure(ref.node), None, frame)
-        names = [item.arg for item in [*ref.node.args.posonlyargs, *ref.node.args.args]][ref.shift :]
-        free = tuple((name, made) for name in names[:1])
-        wrappers = (replace(w, free=free) if stands_in(ip.parents, w.node, ref.node) else w for w in result.defs)
-        results.append(replace(result, defs=frozenset(wrappers)))
-    wrapped = join_all(results) if results else EMPTY
-    return wrapped if wrapped.defs or wrapped.classes else made
-
-
-def made_by_factory(ip: Interpreter, factory: Value, node: ast.Call, cell: int, frame: Frame) -> Value:
-    """What a function without arguments makes for a field of an object."""
-    inner = Frame(env={}, outer=frame.root, caller=frame, loops=frame.loops, statement=frame.statement)
-    inner.self_cell = cell
-    return _dispatch(ip, node, factory, Arguments(ip, ast.Call(node.func, [], []), inner), inner)
-
-
-def entered(ip: Interpreter, value: Value, frame: Frame) -> Value:
-    """What `with value as target:` binds: what a generator yields, what `__enter__` returns, else the value itself."""
-    if value.stream and value.element is not None:
-        return value.element
-    found = []
-    for cell in value.objs:
-        cls = ip.heap[cell].cls
-        method = ip.classes.method(cls, "__enter__") if cls is not None else None
-        if method is not None:
-            found.append(enter(ip, FunctionRef(method, cell), {}, ip.closure(method), None, frame))
-    return join_all(found) if found else value
-
-
 def _recursions(ref: FunctionRef, frame: Frame | None) -> int:
-    count = 0
-    while frame is not None:
-        count += frame.node is ref.node and frame.free == ref.free
-        frame = frame.caller
-    return count
+    chain = frame.chain() if frame is not None else ()
+    return sum(current.node is ref.node and current.free == ref.free for current in chain)
 
 
 def _bind_parameters(ip: Interpreter, ref: FunctionRef, given: dict[int | str, Value], frame: Frame) -> None:

@@ -6,6 +6,7 @@ import ast
 
 from ..program import Module, Program, is_main_guard
 from .names import Names
+from .places import DEFINITIONS
 
 _ROOTS = {
     "torch", "torchvision", "torchaudio", "torchtext", "numpy", "random", "transformers", "timm", "datasets", "wandb",
@@ -13,7 +14,6 @@ _ROOTS = {
 }  # fmt: skip
 _HARMLESS = ("torch.cuda.is_available", "torch.cuda.device_count", "torch.backends.", "torch.__version__")
 _HARMLESS_ROOTS = ("torch", "torch.cuda", "torch.backends")
-_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 
 class Entries:
@@ -76,7 +76,7 @@ class Entry:
         for node in statements:
             if isinstance(node, (ast.Import, ast.ImportFrom)) and self._imports(node):
                 return node
-            if isinstance(node, (*_DEFINITIONS, ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal)):
+            if isinstance(node, (*DEFINITIONS, ast.Import, ast.ImportFrom, ast.Global, ast.Nonlocal)):
                 continue
             if not self._matters(node):
                 continue
@@ -163,7 +163,7 @@ def _running(node: ast.AST) -> list[ast.AST]:
     while stack:
         current = stack.pop()
         found.append(current)
-        if not isinstance(current, _DEFINITIONS) and not _is_option(current):
+        if not isinstance(current, DEFINITIONS) and not _is_option(current):
             stack.extend(ast.iter_child_nodes(current))
     return found
 

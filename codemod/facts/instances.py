@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import calls, externals, owners
+from . import calls, externals, implied, owners
 from .values import EMPTY, FunctionRef, Role, Value, join_all, union
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _defaults(ip: Interpreter, cls: ast.ClassDef, cell: int, frame: Frame) -> No
                 for option in call.keywords:
                     if option.arg == "default_factory":
                         factory = ip.current.get(option.value, EMPTY)
-                        ip.heap.store(cell, name, calls.made_by_factory(ip, factory, call, cell, frame))
+                        ip.heap.store(cell, name, implied.made_by_factory(ip, factory, call, cell, frame))
                     elif option.arg == "default":
                         ip.heap.store(cell, name, ip.current.get(option.value, EMPTY))
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..findings import Finding
 from ..program import Module, Program
-from . import ahead, attributes, calls, expressions, modules, narrowing, owners, stores
+from . import ahead, attributes, calls, expressions, implied, modules, narrowing, owners, stores
 from .frame import Frame, join_env
 from .heap import Classes, Heap
 from .made import Made
@@ -166,23 +166,19 @@ class Interpreter:
 
     def _functiondef(self, node: ast.FunctionDef, frame: Frame) -> None:
         self._defaults(node, frame)
-        for decorator in node.decorator_list:
-            expressions.evaluate(self, decorator, frame)
         self.closures[node] = frame
-        made = Value(defs=frozenset({FunctionRef(node)}))
-        for decorator in reversed(node.decorator_list):
-            made = calls.decorate(self, self.current.get(decorator, EMPTY), made, frame)
-        self.bind(node.name, made, frame)
+        self.bind(node.name, self._decorated(node, Value(defs=frozenset({FunctionRef(node)})), frame), frame)
 
     _asyncfunctiondef = _functiondef
 
-    def _wrapped(self, node: ast.FunctionDef | ast.AsyncFunctionDef, frame: Frame) -> None:
-        """What decorators of the program make of a method."""
-        made = itself = Value(defs=frozenset({FunctionRef(node)}))
-        for decorator in reversed(node.decorator_list):
-            made = calls.decorate(self, expressions.evaluate(self, decorator, frame), made, frame)
-        if made is not itself:
-            self.wrapped[node] = made.defs
+    def _decorated(
+        self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef, made: Value, frame: Frame
+    ) -> Value:
+        """What the decorators of a function or class make of it, the innermost first."""
+        found = [expressions.evaluate(self, decorator, frame) for decorator in node.decorator_list]
+        for decorator in reversed(found):
+            made = implied.decorate(self, decorator, made, frame)
+        return made
 
     def _classdef(self, node: ast.ClassDef, frame: Frame) -> None:
         bases: list[ast.ClassDef | str] = []
@@ -199,15 +195,16 @@ class Interpreter:
             if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 self.closures[statement] = frame
                 self._defaults(statement, inner)
-                self._wrapped(statement, inner)
+                itself = Value(defs=frozenset({FunctionRef(statement)}))
+                made = self._decorated(statement, itself, inner)
+                if made is not itself:
+                    self.wrapped[statement] = made.defs
             else:
                 self.statement(statement, inner)
         cell = self.heap.allocate(node, attributes.CLASS, cls=node)
         for name, value in inner.env.items():
             self.heap.store(cell, name, value)
-        for decorator in node.decorator_list:  # it may put the class into a registry
-            made = Value(classes=frozenset({node}))
-            calls.decorate(self, expressions.evaluate(self, decorator, frame), made, frame)
+        self._decorated(node, Value(classes=frozenset({node})), frame)  # one may put the class into a registry
 
     def _assign(self, node: ast.Assign, frame: Frame) -> None:
         value = expressions.evaluate(self, node.value, frame)
@@ -300,7 +297,7 @@ class Interpreter:
         for item in node.items:
             value = expressions.evaluate(self, item.context_expr, frame)
             if item.optional_vars is not None:
-                stores.store(self, item.optional_vars, calls.entered(self, value, frame), node, frame)
+                stores.store(self, item.optional_vars, implied.entered(self, value, frame), node, frame)
         return self.block(node.body, frame)
 
     _asyncwith = _with

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ..program import Module
+from .places import DEFINITIONS
 
 MAX_HOPS = 8  # of a name from module to module
 Scope = ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
 
 
-_SCOPES = (ast.Module, ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+_SCOPES = (ast.Module, *DEFINITIONS)
 
 
 @dataclass
@@ -84,7 +85,7 @@ class Names:
             bindings.others.setdefault(node.name, node.lineno)
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             bindings.others.setdefault(node.name, node.lineno)
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+        if isinstance(node, DEFINITIONS):
             self._scopes[node] = _Bindings()
             self._collect_inner(node, scope)
             return

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 from . import ahead
 from .local import deep_sources
+from .places import FUNCTIONS
 from .values import Value
 
 if TYPE_CHECKING:
     from .interpreter import Frame, Interpreter
-
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
 def of_text(ip: Interpreter, node: ast.AST, value: Value, frame: Frame) -> str | None:
@@ -71,13 +70,13 @@ def _is_rows_of(value: Value | None, sources: frozenset[ast.AST]) -> bool:
 def _home(ip: Interpreter, node: ast.AST) -> ast.AST | None:
     """The function in which a node stands, `None` for the module."""
     current = ip.parents.get(node)
-    while current is not None and not isinstance(current, _FUNCTIONS):
+    while current is not None and not isinstance(current, FUNCTIONS):
         current = ip.parents.get(current)
     return current
 
 
 def _home_of(frame: Frame) -> ast.AST | None:
-    return frame.node if isinstance(frame.node, _FUNCTIONS) else None
+    return frame.node if isinstance(frame.node, FUNCTIONS) else None
 
 
 def argument_of(frame: Frame, name: str) -> ast.expr | None:

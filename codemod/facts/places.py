@@ -6,6 +6,8 @@ import ast
 from collections.abc import Mapping
 
 Parents = Mapping[ast.AST, ast.AST]
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+DEFINITIONS = (*FUNCTIONS, ast.ClassDef)  # what they hold does not run where they stand
 
 
 def statement_of(parents: Parents, node: ast.AST) -> ast.stmt:

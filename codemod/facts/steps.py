@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 from .made import Made
 from .model import Forward, Step
+from .places import FUNCTIONS
 
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 
 
@@ -23,7 +23,7 @@ class Region:
     def __init__(self, node: ast.AST, parents: dict[ast.AST, ast.AST]) -> None:
         self.loops: list[ast.AST] = []
         current = parents.get(node)
-        while current is not None and not isinstance(current, _FUNCTIONS):
+        while current is not None and not isinstance(current, FUNCTIONS):
             if isinstance(current, _LOOPS):
                 self.loops.append(current)
             current = parents.get(current)
