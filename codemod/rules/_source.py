@@ -17,6 +17,7 @@ RUNTIME = "distify.runtime"
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 LOOPS = (ast.For, ast.AsyncFor, ast.While)
 SHARDED = ("fsdp", "deepspeed")  # backends that leave each process parts of the parameters
+EXITS = ("sys.exit", "os._exit", "builtins.exit", "builtins.quit")
 Definition = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -38,6 +39,21 @@ def runtime_calls(facts: Facts, *names: str) -> list[ast.Call]:
 def is_runtime_call(facts: Facts, node: ast.AST | None, *names: str) -> bool:
     """Whether a node calls one of the runtime's functions."""
     return isinstance(node, ast.Call) and facts.names.qualified(node.func) in {f"{RUNTIME}.{name}" for name in names}
+
+
+def is_exit(facts: Facts, node: ast.AST | None) -> bool:
+    """Whether a node ends the process."""
+    return isinstance(node, ast.Call) and facts.names.qualified(node.func) in EXITS
+
+
+def has_closure(facts: Facts, call: ast.Call) -> bool:
+    """Whether an optimizer step is given a closure: `optimizer.step(closure)`, or the converted form.
+
+    `scaler.step(optimizer)`, like the converted form, names the optimizer first.
+    """
+    scaled = isinstance(call.func, ast.Attribute) and has_role(facts, call.func.value, Role.SCALER)
+    own = 1 if scaled or is_runtime_call(facts, call, "step") else 0
+    return len(call.args) > own or any(item.arg == "closure" for item in call.keywords)
 
 
 def setting(facts: Facts, options: Options, name: str) -> object:

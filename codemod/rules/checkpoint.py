@@ -92,16 +92,19 @@ def is_super(facts: Facts, node: ast.expr) -> bool:
 
 def parted(facts: Facts, call: ast.Call) -> bool:
     """Whether single tensors of a state are used, as an average of weights does: they meet others on their device."""
+    return any(is_opened(facts, node) or is_opened_inside(facts, node) for node in [call, *reads(facts, call)])
+
+
+def reads(facts: Facts, call: ast.Call) -> list[ast.AST]:
+    """Where what a call returns is read by the names that it is assigned to."""
     statement = facts.parents[call]
     targets = statement.targets if isinstance(statement, ast.Assign) else []
     names = {dotted(target) for target in targets} - {None}
-    uses = [node for node in ast.walk(facts.tree) if names and dotted(node) in names and not is_store(node)]
-    return any(is_opened(facts, node) or is_opened_inside(facts, node) for node in [call, *uses])
-
-
-def is_store(node: ast.AST) -> bool:
-    """Whether a name or attribute is bound here."""
-    return not isinstance(getattr(node, "ctx", None), ast.Load)
+    return [
+        node
+        for node in (ast.walk(facts.tree) if names else ())
+        if isinstance(getattr(node, "ctx", None), ast.Load) and dotted(node) in names
+    ]
 
 
 def is_opened(facts: Facts, node: ast.AST) -> bool:
@@ -129,19 +132,12 @@ def is_opened_inside(facts: Facts, node: ast.AST) -> bool:
 def is_kept(facts: Facts, call: ast.Call) -> bool:
     """Whether a state is assigned in a loop and read after it: in the original it is the live weights by then."""
     statement = facts.parents[call]
-    if not isinstance(statement, ast.Assign):
-        return False
     loops = [item for item in ancestors(facts, statement) if isinstance(item, LOOPS)]
-    names = {dotted(target) for target in statement.targets} - {None}
-    if not loops or not names:
+    if not isinstance(statement, ast.Assign) or not loops:
         return False
-    inside = {id(node) for node in ast.walk(loops[-1])}
     plain = all(isinstance(target, ast.Name) for target in statement.targets)
     scope = facts.names.scope(call)
     return any(
-        dotted(node) in names
-        and isinstance(getattr(node, "ctx", None), ast.Load)
-        and id(node) not in inside
-        and (not plain or facts.names.scope(node) is scope)
-        for node in ast.walk(facts.tree)
+        loops[-1] not in ancestors(facts, node) and (not plain or facts.names.scope(node) is scope)
+        for node in reads(facts, call)
     )

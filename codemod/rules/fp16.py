@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ..findings import finding
 from . import Outcome, rule
-from ._source import RUNTIME, argument, bindings, calls, dotted, method_calls, setting
+from ._source import RUNTIME, argument, bindings, calls, is_exit, method_calls, setting
 
 if TYPE_CHECKING:
     from ..facts.model import Facts
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 LARGEST = 65504.0  # of IEEE 754 binary16
 NORMS = ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad.clip_grad_norm_", f"{RUNTIME}.clip_grad_norm")
 LEAVES = (ast.Return, ast.Raise, ast.Break)
-EXITS = ("sys.exit", "exit", "quit", "os._exit")
 
 
 @rule("fp16")
@@ -36,8 +35,8 @@ def fp16(facts: Facts, options: Options) -> Iterator[Outcome]:
         *((call, argument(call, 1, "fill_value")) for call in calls(facts, "torch.full_like")),
     ]
     for call, filler in fillers:
-        found = None if filler is None else number(facts, filler)
-        if found is not None and LARGEST < abs(found) < float("inf"):
+        number = None if filler is None else facts.value(filler).const
+        if isinstance(number, (int, float)) and LARGEST < abs(number) < float("inf"):
             yield finding("DST405", call)
     norms = set(calls(facts, *NORMS))
     for node in ast.walk(facts.tree) if norms else ():
@@ -45,21 +44,10 @@ def fp16(facts: Facts, options: Options) -> Iterator[Outcome]:
             yield finding("DST406", node)
 
 
-def number(facts: Facts, node: ast.expr) -> float | None:
-    """The number that an expression is, if that is known."""
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        found = number(facts, node.operand)
-        return None if found is None else -found
-    value = node.value if isinstance(node, ast.Constant) else facts.value(node).const
-    return float(value) if isinstance(value, (int, float)) else None
-
-
 def ends(facts: Facts, node: ast.If) -> bool:
     """Whether a branch leaves its function or loop, or the program."""
     inner = [item for statement in node.body for item in ast.walk(statement)]
-    return any(
-        isinstance(item, LEAVES) or (isinstance(item, ast.Call) and dotted(item.func) in EXITS) for item in inner
-    )
+    return any(isinstance(item, LEAVES) or is_exit(facts, item) for item in inner)
 
 
 def asks_for(facts: Facts, test: ast.expr, norms: set[ast.Call]) -> bool:

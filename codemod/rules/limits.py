@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from ..facts.values import Role
 from ..findings import finding
 from . import Outcome, rule
-from ._source import RUNTIME, SHARDED, argument, calls, has_role, is_runtime_call, method_calls, setting
+from ._source import RUNTIME, SHARDED, argument, calls, has_closure, has_role, method_calls, setting
 from ._whole import after_step, is_open
 
 if TYPE_CHECKING:
@@ -90,16 +90,6 @@ def called_with_other_weights(facts: Facts) -> Iterator[Outcome]:
         if call.args and has_role(facts, call.args[0], Role.MODEL):
             message = "functional_call passes by what gathers sharded parameters"
             yield finding("DST903", call, message, "use --backend ddp, or --backend deepspeed with --zero-stage 2")
-
-
-def has_closure(facts: Facts, call: ast.Call) -> bool:
-    """Whether an optimizer step is given a closure: `optimizer.step(closure)`, or the converted form.
-
-    `scaler.step(optimizer)`, like the converted form, names the optimizer first.
-    """
-    scaled = isinstance(call.func, ast.Attribute) and has_role(facts, call.func.value, Role.SCALER)
-    own = 1 if scaled or is_runtime_call(facts, call, "step") else 0
-    return len(call.args) > own or any(item.arg == "closure" for item in call.keywords)
 
 
 def direct_gradients(facts: Facts, backend: str) -> Iterator[Outcome]:

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING
 from ..findings import finding
 from . import Outcome, rule
 from ._settle import Training
+from ._source import is_exit
 
 if TYPE_CHECKING:
     from ..facts.model import Facts
     from ..options import Options
 
 ALIKE = ("KeyboardInterrupt", "StopIteration", "SystemExit", "GeneratorExit", "ImportError", "ModuleNotFoundError")
-EXITS = ("sys.exit", "os._exit", "builtins.exit", "builtins.quit")
 
 
 @rule("swallowed")
@@ -53,4 +53,4 @@ def raises(facts: Facts, handler: ast.ExceptHandler) -> bool:
     """Whether a handler ends with an exception or with the process."""
     last = handler.body[-1]
     call = last.value if isinstance(last, ast.Expr) else None
-    return isinstance(last, ast.Raise) or (isinstance(call, ast.Call) and facts.names.qualified(call.func) in EXITS)
+    return isinstance(last, ast.Raise) or is_exit(facts, call)

@@ -29,6 +29,7 @@ from ._source import (
     LOOPS,
     contains,
     function_of,
+    has_closure,
     has_role,
     index_in,
     keyword_value,
@@ -59,12 +60,12 @@ def unsynced(facts: Facts, options: Options) -> Iterator[Outcome]:
             if fresh and adds_up(facts, step, call):
                 conditions[call] = needed(facts, step, call)
                 steps += users(facts, step)
-    elsewhere = needs_elsewhere(facts, options, steps)
+    elsewhere = bool(conditions) and needs_elsewhere(facts, options, steps)
     for call, test in conditions.items():
         if test is None or elsewhere or has_gradient(call):
             yield finding("DST217", call)
         else:
-            own = test in set(ast.walk(facts.tree))
+            own = facts.holds(test)
             yield Argument(Span.of(call), "sync", Ref.to(test) if own else ast.unparse(test), kind="backward")
 
 
@@ -126,12 +127,6 @@ def reached(facts: Facts, block: list[ast.stmt], wanted: list[ast.AST], between:
         if contains(item, wanted):
             return None
     return None
-
-
-def has_closure(facts: Facts, call: ast.Call) -> bool:
-    """Whether the step of an optimizer is given a closure."""
-    method = isinstance(call.func, ast.Attribute) and has_role(facts, call.func.value, Role.OPTIMIZER)
-    return keyword_value(call, "closure") is not None or (method and bool(call.args))
 
 
 def users(facts: Facts, step: Step) -> list[ast.AST]:
