@@ -13,21 +13,25 @@ if TYPE_CHECKING:
 
 def is_range(index: ast.expr, frame: Frame) -> bool:
     """Whether an index (the first, of several) is a slice whose bounds move with a running loop."""
-    if isinstance(index, ast.Tuple):
-        index = index.elts[0] if index.elts else index
-    if not isinstance(index, ast.Slice) or index.lower is None or index.upper is None:
-        return False
-    return _reads(index, _names(frame))
+    return _is_bounded(index := _first(index)) and _reads(index, _names(frame))
 
 
 def is_part(index: ast.expr, frame: Frame) -> bool:
     """Whether a comprehension makes this slice, one after another, for what goes over its list or takes from it."""
-    if isinstance(index, ast.Tuple):
-        index = index.elts[0] if index.elts else index
     innermost = frame.loops[-1] if frame.loops else None
-    if not isinstance(innermost, ast.comprehension) or not isinstance(index, ast.Slice):
+    if not isinstance(innermost, ast.comprehension):
         return False
-    return index.lower is not None and index.upper is not None and _reads(index, _stored(innermost.target))
+    return _is_bounded(index := _first(index)) and _reads(index, _stored(innermost.target))
+
+
+def _first(index: ast.expr) -> ast.expr:
+    """The index of the first dimension."""
+    return index.elts[0] if isinstance(index, ast.Tuple) and index.elts else index
+
+
+def _is_bounded(index: ast.expr) -> bool:
+    """Whether an index is a slice with both bounds."""
+    return isinstance(index, ast.Slice) and index.lower is not None and index.upper is not None
 
 
 def _names(frame: Frame) -> set[str]:

@@ -199,11 +199,8 @@ def _is_packed_next(ip: Interpreter, node: ast.Call) -> bool:
     held = ip.parents.get(node)
     uses: list[ast.AST] = [node]
     if isinstance(held, ast.Assign) and len(held.targets) == 1 and isinstance(held.targets[0], ast.Name):
-        function: ast.AST = held
         name = held.targets[0].id
-        while not isinstance(function, (ast.FunctionDef, ast.Module)):
-            function = ip.parents[function]
-        loads = [n for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
+        loads = [n for n in ast.walk(ip.names.scope(held)) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
         uses = [n for n in loads if n.id == name]
     parents = [ip.parents.get(use) for use in uses]
     packs = "torch.nn.utils.rnn.pack_padded_sequence"

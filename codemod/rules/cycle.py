@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..edits import Callee, Span
-from ..facts.values import Value
+from ..facts.local import deep_sources
 from . import Outcome, rule
 from ._source import calls
 
@@ -27,14 +27,5 @@ def cycle(facts: Facts, options: Options) -> Iterator[Outcome]:
     """`runtime.cycle(…)` in the place of `itertools.cycle(…)` over loaders that feed a model."""
     loaders: set[ast.AST] = {item.call for file in facts.program for item in file.loaders if item.feeds_model}
     for call in calls(facts, "itertools.cycle"):
-        if len(call.args) == 1 and loaders & set(sources(facts.value(call.args[0]))):
+        if len(call.args) == 1 and loaders & deep_sources(facts.value(call.args[0])):
             yield Callee(Span.of(call), "call", {"runtime": facts.runtime_name, "name": "cycle"}, kind="loader")
-
-
-def sources(value: Value | None) -> Iterator[ast.AST]:
-    """Where the rows of a value, and of what it yields, come from."""
-    if value is not None:
-        yield from value.sources
-        yield from sources(value.element)
-        for item in value.items or ():
-            yield from sources(item)
