@@ -92,6 +92,9 @@ def rewrite(
         bool, typer.Option("--follow/--no-follow", help="Convert the local modules that a script imports with it.")
     ] = True,
     partial: Annotated[bool, typer.Option("--partial", help="Convert the rest although something is refused.")] = False,
+    budget: Annotated[
+        str | None, number("budget", "SECONDS", "Refuse a program whose analysis takes longer; 120 if not given.")
+    ] = None,
     stdin_filename: Annotated[
         str | None, typer.Option("--stdin-filename", metavar="NAME", help="What to call standard input (-).")
     ] = None,
@@ -119,6 +122,7 @@ def rewrite(
             batchnorm=batchnorm,
             zero_stage=zero_stage,  # type: ignore[arg-type]
             partial=partial,
+            budget=budget,  # type: ignore[arg-type]
         )
     except OptionError as error:
         raise typer.BadParameter(str(error)) from None

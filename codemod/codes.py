@@ -497,6 +497,13 @@ _ENTRIES = (
         "a script that makes one device visible to itself would give it to all processes",
         "choose with the environment: CUDA_VISIBLE_DEVICES=0,1 torchrun …",
     ),
+    Code(
+        "DST905",
+        "error",
+        "analysis takes too long",
+        "it is given up after the time that --budget allows",
+        "raise it with --budget, DISTIFY_BUDGET or budget in [tool.distify]",
+    ),
 )
 
 CODES: Mapping[str, Code] = MappingProxyType({entry.code: entry for entry in _ENTRIES})

@@ -24,6 +24,9 @@ DEFAULTS: Mapping[str, str | int] = MappingProxyType(
     {"backend": "ddp", "precision": "fp32", "accumulate": 1, "batch": "global", "batchnorm": "exact", "zero_stage": 2}
 )
 
+TOOL: Mapping[str, int] = MappingProxyType({"budget": 120})
+"""Options of the codemod alone, with their defaults: no run knows them."""
+
 # Variables that steer the runtime or help to find mistakes, and are no options of a run.
 SWITCHES = ("DISTIFY_ALL_RANKS", "DISTIFY_DEBUG", "DISTIFY_TIMEOUT", "DISTIFY_TRACE")
 
@@ -46,6 +49,7 @@ class Options:
         batchnorm: "exact" (statistics of the whole batch) or "local".
         zero_stage: 0 to 3, for deepspeed.
         partial: write what could be converted although something was refused.
+        budget: seconds of processor time that the analysis of one program may take.
         configured: values from the environment and `[tool.distify]`, which hold where nothing was given.
     """
 
@@ -56,10 +60,11 @@ class Options:
     batchnorm: str | None = None
     zero_stage: int | None = None
     partial: bool = False
+    budget: int | None = None
     configured: Mapping[str, str | int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name in DEFAULTS:
+        for name in (*DEFAULTS, *TOOL):
             value = getattr(self, name)
             if value is not None:
                 object.__setattr__(self, name, parse(name, value, flag(name)))
@@ -69,7 +74,7 @@ class Options:
     def effective(self, name: str) -> str | int:
         """The value that holds at rewrite time: given, else configured, else the default."""
         given: str | int | None = getattr(self, name)
-        return given if given is not None else self.configured.get(name, DEFAULTS[name])
+        return given if given is not None else self.configured.get(name, {**DEFAULTS, **TOOL}[name])
 
     def given(self) -> dict[str, str | int]:
         """What goes into `runtime.init(…)`, in the order of the fields."""
@@ -106,7 +111,7 @@ def parse(name: str, value: Any, source: str) -> str | int:
         if value in CHOICES[name]:
             return str(value)
         raise OptionError(f"{source}: unknown value '{value}', {nearest(str(value), CHOICES[name])}")
-    low, high = INTEGERS[name]
+    low, high = INTEGERS.get(name, (1, None))
     bounds = f"a whole number from {low}" + ("" if high is None else f" to {high}")
     try:
         number = int(str(value)) if not isinstance(value, (bool, float)) else None
@@ -134,7 +139,7 @@ def configuration(start: Path, environment: Mapping[str, str] | None = None) -> 
 
 def read_environment(environment: Mapping[str, str]) -> dict[str, str | int]:
     """The checked `DISTIFY_*` options; empty ones count as not set."""
-    options = {f"DISTIFY_{name.upper()}": name for name in DEFAULTS}
+    options = {f"DISTIFY_{name.upper()}": name for name in (*DEFAULTS, *TOOL)}
     values: dict[str, str | int] = {}
     for variable, text in environment.items():
         if variable in options and text:
@@ -172,7 +177,8 @@ def read_table(file: Path) -> dict[str, str | int]:
     values: dict[str, str | int] = {}
     for key, value in table.items():
         name = str(key).replace("-", "_")
-        if name not in DEFAULTS:
-            raise OptionError(f"{file}: [tool.distify]: unknown key '{key}', {nearest(str(key), DEFAULTS)}")
+        if name not in DEFAULTS and name not in TOOL:
+            valid = nearest(str(key), (*DEFAULTS, *TOOL))
+            raise OptionError(f"{file}: [tool.distify]: unknown key '{key}', {valid}")
         values[name] = parse(name, value, f"{file}: [tool.distify] {key}")
     return values

@@ -7,6 +7,7 @@ import os
 from collections import Counter
 from dataclasses import dataclass, field
 
+from .budget import Budget, Exceeded
 from .edits import AddImport, Edit
 from .findings import Finding, finding
 from .options import Options
@@ -14,6 +15,8 @@ from .program import Module, Program
 from .rewrite import LEVELS, InternalError, Result
 from .source import Source, decode
 from .suppress import filtered, ignored
+
+TOO_LONG = "DST905"
 
 
 @dataclass(frozen=True)
@@ -27,13 +30,26 @@ class Plan:
 
 
 def make_plans(program: Program, options: Options) -> list[tuple[Module, Plan]]:
+    """What is to be done in the files of a program; a program whose analysis takes too long is refused."""
+    budget = Budget(int(options.effective("budget")))
+    try:
+        return _plans(program, options, budget)
+    except Exceeded:
+        modules = [module for module in program.modules if module.path]
+        others = f" and of the {len(modules) - 1} files that it imports" if len(modules) > 1 else ""
+        message = f"The analysis of this script{others} was given up after {budget.seconds} seconds."
+        refusal = Plan([], [finding(TOO_LONG, None, message)], False, False)
+        return [(module, refusal if index == 0 else Plan([], [], False, False)) for index, module in enumerate(modules)]
+
+
+def _plans(program: Program, options: Options, budget: Budget) -> list[tuple[Module, Plan]]:
     """Facts and rules over the files of a program, less what their comments suppress."""
     from . import rules
     from .facts import analyse_program
 
     planned = []
     modules = [module for module in program.modules if module.path]
-    for module, facts in zip(modules, analyse_program(program)):
+    for module, facts in zip(modules, analyse_program(program, budget)):
         edits, findings = rules.run(facts, options)
         codes, wrong = ignored(module.source)
         edits, findings = filtered(edits, [*findings, *(wrong if facts.is_training else [])], codes)
@@ -79,6 +95,10 @@ class File:
     def refused(self, script: str) -> bool:
         """Whether something can't be converted for a script."""
         return any(item.level == "error" for item in self.plans[script].findings)
+
+    def gave_up(self, script: str) -> bool:
+        """Whether the analysis of a script that this is a part of took too long."""
+        return any(item.code == TOO_LONG for item in self.plans[script].findings)
 
     def edits(self) -> list[Edit]:
         """What all of its scripts ask for, each change once."""

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from .options import Options
-from .plan import File, apply_to, make_plans, real
+from .plan import TOO_LONG, File, apply_to, make_plans, real
 from .program import Module, Program, has_main_guard, nearby
 from .rewrite import InternalError, Result, careful, check_syntax
 from .source import SourceError
 
 # What a file that trains names: torch, or a library that runs the training without the script's naming torch.
 TRAINING = re.compile(rb"torch|transformers|lightning|fastai|\btrl\b")
+
+GRACE = 4  # a second conversion may take so many times the budget of the first
 
 
 class Rewriter:
@@ -140,7 +143,13 @@ class Rewriter:
         texts = {key: file.text for key, file in self._files.items() if file.text is not None}
         if real(path) not in texts and not any(path in self._files[key].plans for key in texts):
             return
-        for module, plan in make_plans(self._program(path, texts), options):
+        if self._files[real(path)].gave_up(path):
+            return
+        # A program that was analysed in time is not a slow one after its conversion: then it is distify's mistake.
+        longer = replace(options, budget=GRACE * int(options.effective("budget")))
+        for module, plan in make_plans(self._program(path, texts), longer):
+            if any(item.code == TOO_LONG for item in plan.findings):
+                raise InternalError(f"{module.path}: the converted program takes too long to analyse")
             text = texts.get(real(module.path))
             if text is not None and apply_to(text, plan.edits) != text:
                 kinds = ", ".join(sorted({edit.kind for edit in plan.edits}))

@@ -23,6 +23,9 @@ CHOICES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 INTEGERS: Mapping[str, tuple[int, int | None]] = MappingProxyType({"accumulate": (1, None), "zero_stage": (0, 3)})
 
+# Options of the codemod, which a run passes over.
+REWRITING = ("budget",)
+
 # Variables that steer the runtime but are no options of a run.
 SWITCHES = ("DISTIFY_ALL_RANKS", "DISTIFY_DEBUG", "DISTIFY_TIMEOUT", "DISTIFY_TRACE")
 
@@ -140,13 +143,14 @@ def nearest(word: str, valid: Iterable[str]) -> str:
 def read_environment(environment: Mapping[str, str]) -> dict[str, Any]:
     """The checked `DISTIFY_*` options; empty ones count as not set."""
     options = {f"DISTIFY_{name.upper()}": name for name in NAMES}
+    rewriting = [f"DISTIFY_{name.upper()}" for name in REWRITING]
     values: dict[str, Any] = {}
     for variable, text in environment.items():
         if variable in options and text:
             values[options[variable]] = parse(options[variable], text, variable)
         elif variable in ONOFF and text not in ("", "0", "1"):
             raise ConfigError(f"{variable}: unknown value {text!r}, set it to 1 (on) or 0 (off)")
-        elif variable.startswith("DISTIFY_") and variable not in options and variable not in SWITCHES:
+        elif variable.startswith("DISTIFY_") and variable not in {*options, *SWITCHES, *rewriting}:
             raise ConfigError(f"unknown environment variable {variable}, {nearest(variable, (*options, *SWITCHES))}")
     return values
 
@@ -178,6 +182,8 @@ def read_table(file: Path) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for key, value in table.items():
         name = str(key).replace("-", "_")
+        if name in REWRITING:
+            continue
         if name not in NAMES:
             raise ConfigError(f"{file}: [tool.distify]: unknown key '{key}', {nearest(str(key), NAMES)}")
         values[name] = parse(name, value, f"{file}: [tool.distify] {key}")

@@ -10,6 +10,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ..budget import UNLIMITED, Budget
 from ..findings import finding
 from ..fstrings import fstring_spans
 from ..program import Module, Program
@@ -41,8 +42,16 @@ def analyse(source: str, path: str) -> Facts:
     return analyse_program(Program.single(path, source))[0]
 
 
-def analyse_program(program: Program) -> list[Facts]:
-    """Facts about the files of a program, the script first; folders without a file of their own have none."""
+def analyse_program(program: Program, budget: Budget = UNLIMITED) -> list[Facts]:
+    """Facts about the files of a program, the script first; folders without a file of their own have none.
+
+    Args:
+        program: its files.
+        budget: the time that it may take.
+
+    Raises:
+        Exceeded: it takes longer.
+    """
     for module in program.modules:
         fstring_spans(module.source, module.tree)
     trees = [module.tree for module in program.modules]
@@ -51,10 +60,10 @@ def analyse_program(program: Program) -> list[Facts]:
     files = [_bare(module, parents, names) for module in program.modules if module.path]
     shared: dict[str, Any] = {}
     for facts in files:
-        facts.program, facts.shared = files, shared
+        facts.program, facts.shared, facts.budget = files, shared, budget
     if not any(_may_train(facts) for facts in files):
         return files
-    ip = _best(program, parents, names)
+    ip = _best(program, parents, names, budget)
     made = ip.made
     training = bool((made.backwards or made.gradients) and (made.optimizers or any(made.by_hand.values())))
     entries = Entries(program, names)
@@ -152,7 +161,7 @@ def _may_train(facts: Facts) -> bool:
     )
 
 
-def _best(program: Program, parents: dict[ast.AST, ast.AST], names: Names) -> Interpreter:
+def _best(program: Program, parents: dict[ast.AST, ast.AST], names: Names, budget: Budget) -> Interpreter:
     """Interpret under the first assumption on hand-made batches that nothing in the program contradicts.
 
     Their samples lie along the first dimension, or along the second; else every process computes whole batches, which
@@ -160,21 +169,23 @@ def _best(program: Program, parents: dict[ast.AST, ast.AST], names: Names) -> In
     """
     refutation = None
     for split_dim in (0, 1):
-        ip = _interpret(program, parents, names, split_dim)
+        ip = _interpret(program, parents, names, split_dim, budget)
         refuted = next((f for f in ip.sites.findings.values() if f.level == "error"), None)
         if refuted is None or not ip.sites.splits:
             return ip
         refutation = refutation or refuted
-    ip = _interpret(program, parents, names, None)
+    ip = _interpret(program, parents, names, None, budget)
     ip.refutation = refutation
     for origin in ip.whole:
         ip.sites.report("DST118", origin)
     return ip
 
 
-def _interpret(program: Program, parents: dict[ast.AST, ast.AST], names: Names, split_dim: int | None) -> Interpreter:
-    first = _first(program, parents, names, split_dim)
-    second = Interpreter(program, dict(parents), names, split_dim)
+def _interpret(
+    program: Program, parents: dict[ast.AST, ast.AST], names: Names, split_dim: int | None, budget: Budget
+) -> Interpreter:
+    first = _first(program, parents, names, split_dim, budget)
+    second = Interpreter(program, dict(parents), names, split_dim, budget)
     for cell in first.heap.cells:
         second.heap.allocate(cell.node, cell.kind, context=cell.context, cls=cell.cls, ref=cell.ref, loops=cell.loops)
     for index, cell in enumerate(first.heap.cells):
@@ -200,12 +211,14 @@ def _interpret(program: Program, parents: dict[ast.AST, ast.AST], names: Names, 
     return second
 
 
-def _first(program: Program, parents: dict[ast.AST, ast.AST], names: Names, split_dim: int | None) -> Interpreter:
+def _first(
+    program: Program, parents: dict[ast.AST, ast.AST], names: Names, split_dim: int | None, budget: Budget
+) -> Interpreter:
     """The first phase; afresh once it is known what foreign calls make: batches were gathered for such models."""
     known: set[ast.Call] = set()
     stepped: set[tuple[ast.AST | None, str]] = set()
     while True:
-        ip = Interpreter(program, dict(parents), names, split_dim)
+        ip = Interpreter(program, dict(parents), names, split_dim, budget)
         ip.made.foreign_models, ip.made.stepped = set(known), set(stepped)
         _converge(ip)
         if ip.made.foreign_models <= known and ip.made.stepped <= stepped:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+from ..budget import UNLIMITED, Budget
 from ..findings import Finding
 from ..program import Module, Program
 from . import ahead, attributes, calls, expressions, implied, modules, narrowing, owners, stores
@@ -34,6 +35,7 @@ class Interpreter:
         parents: child node -> parent node, in all of them.
         names: resolver of their names.
         split_dim: dimension along which hand-made batches are taken to be split, `None` to leave them whole.
+        budget: the time that it may take.
     """
 
     def __init__(
@@ -42,7 +44,9 @@ class Interpreter:
         parents: dict[ast.AST, ast.AST],
         names: Names,
         split_dim: int | None = 0,
+        budget: Budget = UNLIMITED,
     ) -> None:
+        self.budget = budget
         self.split_dim = split_dim
         self.program = program
         self._texts = {module.tree: SourceText(module.source) for module in program.modules}
@@ -134,6 +138,7 @@ class Interpreter:
 
     def statement(self, node: ast.stmt, frame: Frame) -> bool:
         """Interpret one statement; return whether control surely leaves the block."""
+        self.budget.check()
         handler = getattr(self, f"_{type(node).__name__.lower()}", None)
         if handler is not None:
             return bool(handler(node, frame))

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from ..budget import UNLIMITED, Budget
 from .places import stands_in, statement_of
 from .text import SourceText
 
@@ -277,6 +278,7 @@ class Facts:
         program: the facts of all files of the program, this one's among them, the script's first.
         shared: what rules have worked out for the whole program, by name; one for all its files.
         is_training: whether the file trains a model at all (else it is left alone).
+        budget: the time that all this may take.
     """
 
     path: str
@@ -309,6 +311,7 @@ class Facts:
     sizes: list[Size] = field(default_factory=list)
     grads: list[ast.Attribute] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
+    budget: Budget = UNLIMITED
     program: list[Facts] = field(default_factory=list, repr=False)
     shared: dict[str, Any] = field(default_factory=dict, repr=False)
     _text: SourceText | None = None

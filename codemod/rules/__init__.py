@@ -68,6 +68,7 @@ def run(facts: Facts, options: Options) -> tuple[list[Edit], list[Finding]]:
     for item in rules():
         if not (facts.is_training or item.gate):
             continue
+        facts.budget.check()
         for outcome in item(facts, options):
             if isinstance(outcome, Edit):
                 edits.append(outcome)

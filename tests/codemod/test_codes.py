@@ -226,6 +226,8 @@ SAMPLES: dict[str, str | tuple[str, Options]] = {
     "DST904": HEAD + "import os\nos.environ['CUDA_VISIBLE_DEVICES'] = '0'\n" + script("")[len(HEAD) :],
 }
 
+OF_THE_TOOL = ("DST902", "DST905")  # what no text triggers: an odd parser (below), a lack of time (test_budget.py)
+
 
 def triggered(source: str, options: Options) -> dict[str, Finding | None]:
     """The codes of all findings and edits of a conversion, with the findings."""
@@ -235,7 +237,7 @@ def triggered(source: str, options: Options) -> dict[str, Finding | None]:
     return {**codes, **{item.code: item for item in (*found, *result.findings)}}
 
 
-@pytest.mark.parametrize("code", [code for code in CODES if code != "DST902"])
+@pytest.mark.parametrize("code", [code for code in CODES if code not in OF_THE_TOOL])
 def test_triggered(code: str) -> None:
     sample = SAMPLES[code]
     source, options = sample if isinstance(sample, tuple) else (sample, Options())
@@ -250,7 +252,7 @@ def test_a_source_that_the_parser_does_not_give_back(monkeypatch: pytest.MonkeyP
 
 
 def test_samples_are_of_the_catalogue() -> None:
-    assert {*SAMPLES, "DST902"} == set(CODES)
+    assert {*SAMPLES, *OF_THE_TOOL} == set(CODES)
 
 
 def test_every_refusal_is_documented() -> None:

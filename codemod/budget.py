@@ -1,0 +1,41 @@
+"""The time that the analysis of a program may take, so that a hook never hangs on one file among a thousand.
+
+Processor time is counted, so that what is analysed in time on one day is so on a busy one. The passes of the analysis
+ask at each statement and rules one by one: no signal and no thread is needed.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+
+class Exceeded(Exception):
+    """A program takes longer than it may."""
+
+
+@dataclass(eq=False)
+class Budget:
+    """Seconds of processor time from now on.
+
+    Attributes:
+        seconds: how many.
+        clock: tells the time used so far, in seconds.
+    """
+
+    seconds: float
+    clock: Callable[[], float] = time.process_time
+    end: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.end = self.clock() + self.seconds
+
+    def check(self) -> None:
+        """Raises `Exceeded` once the time is used up."""
+        if self.clock() > self.end:
+            raise Exceeded
+
+
+UNLIMITED = Budget(math.inf)
