@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import modules, packing, pieces, sinks
+from . import modules, order, packing, pieces, sinks
 from .values import COUNTED, EMPTY, GLOBAL, HOST, Batch, Dep, FunctionRef, Role, Value, join, join_all, tensor, union
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def get(ip: Interpreter, base: Value, name: str, node: ast.AST, frame: Frame) ->
     found = EMPTY
     for index in base.objs:
         found = join(found, _of_cell(ip, index, name, frame))
-    for cls in base.classes:
+    for cls in order.nodes(ip, base.classes):
         found = join(found, _of_class(ip, cls, name))
     if found != EMPTY:
         return found

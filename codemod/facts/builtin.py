@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import ahead, collating, dims, expressions, loops, operators, pieces, reflection, sinks
+from . import ahead, collating, dims, expressions, loops, operators, order, pieces, reflection, sinks
 from .values import (
     COUNTED,
     EMPTY,
@@ -210,7 +210,7 @@ def _map(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) ->
     given = {i: _element(ip, arguments, i + 1, frame) for i in range(len(arguments.positional) - 1)}
     results = [
         calls.enter(ip, ref, {k + ref.shift: v for k, v in given.items()}, ip.closure(ref.node), None, frame)
-        for ref in function.defs
+        for ref in order.functions(ip, function.defs)
     ]
     taint = union(v.params for _, v in arguments.all)
     rows = any(collating.picked(ip, v, frame) for _, v in arguments.positional[1:])

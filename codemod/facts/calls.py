@@ -16,6 +16,7 @@ from . import (
     methods,
     models,
     naming,
+    order,
     partial,
     pieces,
     sinks,
@@ -72,9 +73,9 @@ def dispatch(ip: Interpreter, node: ast.Call, callee: Value, arguments: Argument
     for cell in callee.objs:
         if partial.is_partial(ip, cell):
             results.append(dispatch(ip, node, *partial.completed(ip, cell, arguments, node), frame))
-    for ref in callee.defs:
+    for ref in order.functions(ip, callee.defs):
         results.append(_program_function(ip, ref, arguments, node, frame))
-    for cls in callee.classes:
+    for cls in order.nodes(ip, callee.classes):
         results.append(instances.construct(ip, cls, arguments, node, frame))
     if results:
         return join_all(results)

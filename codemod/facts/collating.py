@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import dims, loops
+from . import dims, loops, order
 from .values import EMPTY, GLOBAL, Batch, Dep, Value, join_all, whole
 
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ def batch(ip: Interpreter, function: Value, sample: Value, frame: Frame) -> Valu
     argument = Value(batch=GLOBAL, element=sample, rows=True)
     quiet, ip.sites.quiet = ip.sites.quiet, True
     results = [
-        calls.enter(ip, ref, {ref.shift: argument}, ip.closure(ref.node), None, frame, True) for ref in function.defs
+        calls.enter(ip, ref, {ref.shift: argument}, ip.closure(ref.node), None, frame, True)
+        for ref in order.functions(ip, function.defs)
     ]
     ip.sites.quiet = quiet
     return join_all(results)

@@ -18,6 +18,7 @@ from . import (
     models,
     modules,
     operators,
+    order,
     packing,
     partial,
     pieces,
@@ -207,7 +208,7 @@ def _checkpoint(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Fr
     function = arguments.get(0, "function")
     given: dict[int | str, Value] = {}
     results = []
-    for ref in function.defs:
+    for ref in order.functions(ip, function.defs):
         given = {i + ref.shift: v for i, (_, v) in enumerate(arguments.positional[1:])}
         results.append(calls.enter(ip, ref, given, ip.closure(ref.node), node, frame))
     if results:

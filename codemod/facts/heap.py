@@ -60,7 +60,7 @@ class Heap:
 
     def __init__(self) -> None:
         self.cells: list[Cell] = []
-        self._by_key: dict[tuple[ast.AST, str, Context], int] = {}
+        self._by_key: dict[tuple[ast.AST, str, Context, ast.ClassDef | None, str | None], int] = {}
         self.changed = False
 
     def allocate(
@@ -73,8 +73,11 @@ class Heap:
         ref: str | None = None,
         loops: tuple[ast.AST, ...] = (),
     ) -> int:
-        """The cell of one creating expression, in one object and call (the same one at every evaluation)."""
-        key = (node, kind, context)
+        """The cell of one creating expression, in one object and call (the same one at every evaluation).
+
+        One expression may create objects of several classes, of equal names even: `import_module(name).Model()`.
+        """
+        key = (node, kind, context, cls, ref)
         if key not in self._by_key:
             self._by_key[key] = len(self.cells)
             self.cells.append(Cell(node, kind, context, cls=cls, ref=ref, loops=loops))

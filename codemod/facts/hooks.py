@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import attributes
+from . import attributes, order
 from .local import is_local
 from .values import EMPTY, GLOBAL, HOST, Dep, FunctionRef, Value, tensor, union
 
@@ -71,7 +71,7 @@ def _run(ip: Interpreter, cell: int, arguments: Arguments, node: ast.Call, frame
     inputs = Value(items=tuple(v for _, v in arguments.positional))
     for kind, hook in ip.heap[cell].hooks.items():
         given = [module, inputs, *([Value(element=EMPTY)] if "kwargs" in kind else [])]
-        for ref in functions(ip, hook):
+        for ref in order.functions(ip, functions(ip, hook)):
             values = [*given, *([output] if kind.startswith("post") else [])]
             found = calls.enter(
                 ip,

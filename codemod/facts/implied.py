@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import calls
+from . import calls, order
 from .arguments import Arguments
 from .frame import Frame
 from .places import stands_in
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def decorate(ip: Interpreter, decorator: Value, made: Value, frame: Frame) -> Value:
     """What a decorator makes of a function or class: a wrapper around it; or the same, kept somewhere (a registry)."""
     results = []
-    for ref in decorator.defs:
+    for ref in order.functions(ip, decorator.defs):
         result = calls.enter(ip, ref, {ref.shift: made}, ip.closure(ref.node), None, frame)
         names = [item.arg for item in [*ref.node.args.posonlyargs, *ref.node.args.args]][ref.shift :]
         free = tuple((name, made) for name in names[:1])

@@ -67,7 +67,11 @@ def _cell_element(ip: Interpreter, cell: int, value: Value, frame: Frame) -> Val
         method = ip.classes.method(held.cls, name)
         if method is None:
             continue
+        outer = frame.loops
+        if name == "__next__" and frame.fetching is not None:
+            frame.loops = (*outer, frame.fetching)  # each iteration calls it once
         result = calls.enter(ip, FunctionRef(method, cell), {}, ip.closure(method), None, frame)
+        frame.loops = outer
         if name == "__next__":
             return result
         if result.objs != frozenset({cell}):

@@ -17,6 +17,7 @@ from . import (
     hooks,
     loops,
     models,
+    order,
     packing,
     pieces,
     runtimecalls,
@@ -205,7 +206,7 @@ def _of_optimizer(
         return arguments.get(0, "outputs") if name == "scale" else HOST
     if name == "step":
         (ip.made.scheduler_steps if Role.SCHEDULER in roles else ip.made.steps)[node] = None
-        for ref in arguments.get(0, "closure").defs:
+        for ref in order.functions(ip, arguments.get(0, "closure").defs):
             from . import calls
 
             calls.enter(ip, ref, {}, ip.closure(ref.node), node, frame)

@@ -36,6 +36,7 @@ class Names:
 
     def __init__(self, modules: Iterable[Module], parents: dict[ast.AST, ast.AST]) -> None:
         self._parents = parents
+        self._places = {node: place for place, node in enumerate(parents)}
         self._scopes: dict[ast.AST, _Bindings] = {}
         self._scope_of: dict[ast.AST, ast.AST] = {}
         self._modules: dict[ast.AST, Module] = {}
@@ -53,6 +54,10 @@ class Names:
     def module(self, node: ast.AST) -> Module:
         """The file that a node stands in."""
         return self._modules[self._file(node)]
+
+    def place(self, node: ast.AST) -> int:
+        """Where a node stands among all nodes of the program; -1 for one that is in none of its texts."""
+        return self._places.get(node, -1)
 
     def parent(self, node: ast.AST) -> ast.AST | None:
         """The node around a node."""

@@ -6,6 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from . import order
 from .model import Arrival, Count, Gathered, Reduction
 from .naming import argument_of, needs_name, of_text
 from .values import COUNTED, PACKED, REDUCED, Batch, Dep, Value, tensor
@@ -40,7 +41,7 @@ def as_global(ip: Interpreter, node: ast.expr, value: Value, frame: Frame) -> Va
         count(ip, node, frame)
         return tensor(COUNTED if value.batch.exact else REDUCED)
     if value.shape_dim is not None and value.shape_dim >= 0:
-        for origin in value.built:
+        for origin in order.nodes(ip, value.built):
             _globalise_size(ip, origin, frame)
         return replace(value, batch=COUNTED if value.shape_dim == 0 else REDUCED, shape_dim=-1, built=frozenset())
     if value.dep is Dep.PENDING:
@@ -50,7 +51,7 @@ def as_global(ip: Interpreter, node: ast.expr, value: Value, frame: Frame) -> Va
         return value
     for item in value.items or ():
         if item.dep is Dep.ROWS:
-            for origin in item.built:
+            for origin in order.nodes(ip, item.built):
                 _keep_count(ip, origin, frame)
     if expressions.has_sample(value):
         return gather(ip, node, value, frame)
@@ -61,7 +62,7 @@ def count(ip: Interpreter, node: ast.expr, frame: Frame) -> None:
     """Make a host integer of local rows global, at the innermost expression that holds it."""
     value = ip.current.get(node)
     if value is not None and value.batch.mixed and value.built:
-        for origin in value.built:
+        for origin in order.nodes(ip, value.built):
             _keep_count(ip, origin, frame)
         return
     for part in _parts(node):
@@ -116,7 +117,7 @@ def gather(ip: Interpreter, node: ast.expr, value: Value, frame: Frame, why: str
     if frame.forward:
         return value
     if value.built:
-        for origin in value.built:
+        for origin in order.nodes(ip, value.built):
             _globalise(ip, origin, frame)
         return expressions.globalised(value)
     while _is_cpu_copy(node) and not is_runtime_argument(ip, node):
