@@ -36,27 +36,34 @@ def held(function: Any, depth: int = 3) -> Iterator[Any]:
 
 def keep(function: Any) -> Callable[[], None]:
     """Notes the state of every generator that a function keeps; what it returns sets them back."""
-    kept = {id(item): (item, *_state(item)) for item in held(function) if _state(item) is not None}  # type: ignore[misc]
+    kept = {id(item): (item, get_state(item)) for item in held(function) if get_state(item) is not None}
 
     def restore() -> None:
-        for item, state, name in kept.values():
-            if name == "bit_generator":
-                item.bit_generator.state = state
-            else:
-                getattr(item, name)(state)
+        for item, state in kept.values():
+            set_state(item, state)
 
     return restore
 
 
-def _state(item: Any) -> tuple[Any, str] | None:
-    """The state of a generator and what sets it, `None` if this is no generator."""
+def get_state(item: Any) -> Any:
+    """The state of a generator, `None` if this is none."""
     if isinstance(item, random.Random):
-        return item.getstate(), "setstate"
+        return item.getstate()
     if isinstance(item, torch.Generator):
-        return item.get_state().clone(), "set_state"
+        return item.get_state().clone()
     if type(item).__module__.startswith("numpy.random"):
         if hasattr(item, "bit_generator"):
-            return item.bit_generator.state, "bit_generator"
+            return item.bit_generator.state
         if hasattr(item, "get_state"):
-            return item.get_state(), "set_state"
+            return item.get_state()
     return None
+
+
+def set_state(item: Any, state: Any) -> None:
+    """Set a generator to what `get_state` returned."""
+    if isinstance(item, random.Random):
+        item.setstate(state)
+    elif hasattr(item, "bit_generator"):
+        item.bit_generator.state = state
+    else:
+        item.set_state(state)

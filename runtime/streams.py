@@ -118,7 +118,13 @@ class Streams:
     depth: int = 0
     _streams: list[Stream] = field(default_factory=list)
 
-    def _open(self) -> list[Stream]:
+    @property
+    def opened(self) -> list[Stream]:
+        """The streams that have been switched so far."""
+        return self._streams
+
+    def open(self) -> list[Stream]:
+        """The streams that are switched: torch's of the CPU, and of this process's GPU."""
         if not self._streams:
             self._streams.append(Stream(torch.default_generator, self.rank))
             if self.device.type == "cuda":
@@ -131,14 +137,14 @@ class Streams:
         """Switch to the private stream; calls nest."""
         self.depth += 1
         if self.depth == 1 and self.world_size > 1 and not self._capturing():
-            for stream in self._open():
+            for stream in self.open():
                 stream.enter()
 
     def leave(self) -> None:
         """Switch back at the end of the outermost `enter`."""
         self.depth -= 1
         if self.depth == 0 and self.world_size > 1 and not self._capturing():
-            for stream in self._open():
+            for stream in self.open():
                 stream.leave()
 
     def _capturing(self) -> bool:

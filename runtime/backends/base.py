@@ -67,6 +67,16 @@ class Backend(Protocol):
     def load_state_dict(self, obj: Any, state: dict[str, Any], **options: Any) -> Any:
         """Load what `state_dict` (here or in the original) returned; a collective."""
 
+    def in_parts(self, obj: Any) -> dict[str, Any]:
+        """`state_dict`, with a `Piece` for each tensor that lies in parts; its memory is the backend's own."""
+
+    def room(self, optimizer: Optimizer, parameter: Tensor, shape: torch.Size, dtype: torch.dtype) -> Any:
+        """A new `Piece` for state of a parameter that will lie in parts; `None` if such state is whole here."""
+
+    def load_parts(self, obj: Any, state: dict[str, Any]) -> None:
+        """Take over what `in_parts` would return, once its tensors have been read: those of a module into itself, those
+        of an optimizer into what `room` made; a collective."""
+
     def held(self) -> Container[Tensor]:
         """What a graph may hold as leaves for the parameters of prepared modules."""
 

@@ -19,6 +19,7 @@ from .base import Backend, group_parameters
 from .ddp import DDP
 from .deepspeed_check import check, engines_of
 from .deepspeed_load import load
+from .engine_pieces import engine_pieces, load_engine_pieces
 from .gathered import Pending, gathered
 from .inner import inner_grad
 from .managed import clears_all, copies_whole, keeps_type, roots, stand_in
@@ -216,6 +217,30 @@ class DeepSpeed(PartedGradients):
             states = {parameters[k]: found for k, found in state["state"].items()}
             return self.by_optimizer[obj].optimizer.load(states)
         return obj.load_state_dict(state, **options)
+
+    def in_parts(self, obj: Any) -> dict[str, Any]:
+        """What the engines hold as pieces that share its memory; what they leave whole as copies."""
+        if isinstance(obj, nn.Module):
+            return engine_pieces(obj, self.of, lambda p: self._copy(p, host=True))
+        found: dict[str, Any] = obj.state_dict()
+        if obj in self.by_optimizer:
+            states = self.by_optimizer[obj].optimizer.pieces()
+            found["state"] = {k: states[p] for k, p in enumerate(group_parameters(obj)) if p in states}
+        return found
+
+    def room(self, optimizer: Optimizer, parameter: Tensor, shape: torch.Size, dtype: torch.dtype) -> Any:
+        """A part for state that has the shape of a parameter which is cut."""
+        engine = self.by_optimizer.get(optimizer)
+        if engine is None or parameter not in engine or not shape or shape != engine.shapes[parameter]:
+            return None
+        return engine.flats.room(parameter, dtype)
+
+    def load_parts(self, obj: Any, state: dict[str, Any]) -> None:
+        """Bring the models to what was read into the flat buffers, and load the rest."""
+        if isinstance(obj, nn.Module):
+            load_engine_pieces(obj, state, self.of, self.engines)
+        else:
+            self.load_state_dict(obj, state)
 
     def held(self) -> Container[Tensor]:
         """All parameters of the engines."""

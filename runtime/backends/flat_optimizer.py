@@ -7,7 +7,7 @@ the original, elements are set back after the step, or the step is refused.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -17,6 +17,7 @@ from torch.optim import Optimizer
 from ..state import DistifyError
 from .base import group_parameters
 from .flats import Flats
+from .pieces import Piece
 
 State = dict[str, Any]
 COUNTLESS = (torch.optim.SGD, torch.optim.RMSprop, torch.optim.Adadelta, torch.optim.Rprop)  # don't use a step count
@@ -135,21 +136,25 @@ class FlatOptimizer:
 
     def states(self) -> dict[Tensor, State]:
         """The state of each parameter that has any, whole, on the CPU; a collective."""
+        return self._states(lambda p, value: self.flats.gather(p, value).cpu())
+
+    def pieces(self) -> dict[Tensor, State]:
+        """The state of each parameter that has any, in pieces that share its memory."""
+        return self._states(self.flats.piece)
+
+    def _states(self, form: Callable[[Tensor, Tensor], Any]) -> dict[Tensor, State]:
         found: dict[Tensor, State] = {}
         for p in self.flats.places:
             flat = self.flats.master(p)
             held = self.shadow.state.get(flat)
             if held and (p in self.stepped or self.eager):
-                found[p] = {
-                    key: self.flats.gather(p, value).cpu() if _like(value, flat) else _copy(value)
-                    for key, value in held.items()
-                }
+                found[p] = {key: form(p, value) if _like(value, flat) else _copy(value) for key, value in held.items()}
                 if p not in self.stepped:
                     found[p]["step"] = torch.zeros_like(found[p]["step"])
         return found
 
     def load(self, states: Mapping[Tensor, State]) -> None:
-        """Set the state from whole tensors.
+        """Set the state from whole tensors, or pieces.
 
         Raises:
             DistifyError: parameters of one group have taken different numbers of steps.
@@ -171,7 +176,7 @@ class FlatOptimizer:
             if any(_shaped(value, self.flats.shapes[p]) for p, value in values.items()):
                 made[key] = torch.zeros_like(flat.detach())
                 for p, value in values.items():
-                    if isinstance(value, Tensor):
+                    if isinstance(value, (Tensor, Piece)):
                         self.flats.put(p, value, made[key])
                 continue
             first = values[stepped[0]]
@@ -195,7 +200,7 @@ def _like(value: Any, flat: Tensor) -> bool:
 
 
 def _shaped(value: Any, shape: torch.Size) -> bool:
-    return isinstance(value, Tensor) and value.dim() > 0 and value.shape == shape
+    return isinstance(value, (Tensor, Piece)) and len(value.shape) > 0 and value.shape == shape
 
 
 def _copy(value: Any) -> Any:

@@ -10,6 +10,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from ..state import state
+from .pieces import Piece, of_range
 
 
 @dataclass(frozen=True)
@@ -59,9 +60,18 @@ class Flats:
         start, _, count = self.places[p].mine
         return value.detach().reshape(-1)[start : start + count]
 
-    def put(self, p: Tensor, value: Tensor, flat: Tensor) -> None:
-        """Write this rank's piece of a whole tensor into a buffer."""
-        self.part(p, flat).copy_(self.cut(p, value))
+    def put(self, p: Tensor, value: Tensor | Piece, flat: Tensor) -> None:
+        """Write this rank's piece of a tensor into a buffer."""
+        self.part(p, flat).copy_(value.source if isinstance(value, Piece) else self.cut(p, value))
+
+    def piece(self, p: Tensor, flat: Tensor) -> Piece:
+        """This rank's piece of what a buffer holds for a parameter; shares its memory."""
+        return of_range(self.shapes[p], self.places[p].mine[0], self.part(p, flat))
+
+    def room(self, p: Tensor, dtype: torch.dtype) -> Piece:
+        """Memory for a piece of a tensor like a parameter."""
+        start, _, count = self.places[p].mine
+        return of_range(self.shapes[p], start, torch.empty(count, dtype=dtype, device=self.master(p).device))
 
     def gather(self, p: Tensor, flat: Tensor) -> Tensor:
         """The whole of what a buffer of all ranks holds for a parameter; a collective."""

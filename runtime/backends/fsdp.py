@@ -32,8 +32,9 @@ from .managed import Names, clears_all, copies_whole, keep_class, keeps_type, ro
 from .news import plain_news
 from .opened import opened_shards
 from .parts import Part, PartedGradients
+from .pieces import of_rows
 from .replicas import Replicas
-from .sharded import ShardedParameter, add_whole, local, replace, shard_like, whole
+from .sharded import ShardedParameter, add_whole, local, replace, shard_like, whole, wrap_like
 from .watch import Watch, hook
 from .whole_state import (
     gather_all,
@@ -41,6 +42,8 @@ from .whole_state import (
     load_optimizer,
     module_state,
     optimizer_state,
+    pieces_of,
+    sources_of,
     whole_copy,
     whole_on_host,
 )
@@ -285,6 +288,23 @@ class FSDP(PartedGradients):
         if isinstance(obj, Optimizer):
             return load_optimizer(obj, state)
         return obj.load_state_dict(state, **options)
+
+    def in_parts(self, obj: Any) -> dict[str, Any]:
+        """Sharded tensors as pieces, which share their memory."""
+        if isinstance(obj, nn.Module):
+            share_statistics(obj)
+        found: dict[str, Any] = pieces_of(obj.state_dict())
+        return found
+
+    def room(self, optimizer: Optimizer, parameter: Tensor, shape: torch.Size, dtype: torch.dtype) -> Any:
+        """A part for state that has the shape of a parameter which is cut."""
+        if not isinstance(parameter, DTensor) or shape != parameter.shape:
+            return None
+        return of_rows(wrap_like(torch.empty_like(local(parameter), dtype=dtype), parameter))
+
+    def load_parts(self, obj: Any, state: dict[str, Any]) -> None:
+        """Load sharded tensors."""
+        self.load_state_dict(obj, sources_of(state))
 
     def held(self) -> Container[Tensor]:
         """Parts, whole parameters that FSDP gathers, and those that stay whole."""

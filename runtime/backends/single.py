@@ -111,6 +111,18 @@ class Single:
         """The object's own `load_state_dict`."""
         return obj.load_state_dict(state, **options)
 
+    def in_parts(self, obj: Any) -> dict[str, Any]:
+        """The same as `state_dict`."""
+        return self.state_dict(obj)
+
+    def room(self, optimizer: Optimizer, parameter: Tensor, shape: torch.Size, dtype: torch.dtype) -> Any:
+        """`None`: all state is whole."""
+        return None
+
+    def load_parts(self, obj: Any, state: dict[str, Any]) -> None:
+        """The same as `load_state_dict`."""
+        self.load_state_dict(obj, state)
+
     def held(self) -> Container[Tensor]:
         """The parameters of prepared modules."""
         return {p for module in state.modules for p in module.parameters()}

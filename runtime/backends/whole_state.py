@@ -13,6 +13,7 @@ from torch.optim import Optimizer
 from ..batchnorm import share_statistics
 from .base import group_parameters
 from .elementwise import state_like
+from .pieces import Piece, of_rows
 from .sharded import shard_like, whole
 
 
@@ -40,6 +41,29 @@ def gather_all(value: Any) -> Any:
     if type(value) in (list, tuple):
         return type(value)(gather_all(item) for item in value)
     return value
+
+
+def pieces_of(value: Any) -> Any:
+    """A nested structure with a piece in the place of each sharded tensor."""
+    if isinstance(value, DTensor):
+        return of_rows(value)
+    return _mapped(value, pieces_of)
+
+
+def sources_of(value: Any) -> Any:
+    """A nested structure with what its pieces were made of in their place."""
+    if isinstance(value, Piece):
+        return value.source
+    return _mapped(value, sources_of)
+
+
+def _mapped(value: Any, function: Callable[[Any], Any]) -> Any:
+    if isinstance(value, dict):
+        made = type(value)() if type(value) is not dict else {}
+        made.update({key: function(item) for key, item in value.items()})
+        _keep_versions(value, made)
+        return made
+    return type(value)(function(item) for item in value) if type(value) in (list, tuple) else value
 
 
 def _keep_versions(source: Any, made: Any) -> None:

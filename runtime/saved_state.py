@@ -1,0 +1,177 @@
+"""`save_state`, `load_state`: all that a run needs to go on, on any number of processes and any backend."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import torch.distributed as dist
+
+from . import saved_files
+from .collectives import together
+from .guard import by_itself
+from .saved_files import CheckpointError
+from .saved_load import Loading
+from .saved_run import collect
+from .state import State, require
+
+Result = TypeVar("Result")
+
+
+def save_state(folder: str | os.PathLike[str], /, *, keep: int = 1, **given: Any) -> str:
+    """Write a checkpoint of the whole run into a folder; a collective.
+
+    It holds all prepared modules and optimizers, the loss scale, the random streams, and how far each sharded loader
+    has come, so that a run that loads it prints what this one will. Every rank writes its own parts, into a folder
+    under a temporary name that is renamed when it is complete: one that is interrupted leaves the one before.
+
+    Args:
+        folder: all ranks see it; each checkpoint gets a folder of its own in it, `state-00000001` and so on.
+        keep: how many older checkpoints stay beside the new one, at least 0; the others are removed when it is
+            complete.
+        given: objects with `state_dict` and `load_state_dict` (schedulers, averaged models), generators of random
+            numbers, and plain values (numbers, strings, tensors, lists and dicts of them), by names to load them by. A
+            prepared module or optimizer is held anyway, and gets that name.
+
+    Returns:
+        The folder of the new checkpoint.
+
+    Raises:
+        NotInitialized: `init` has not run.
+        CheckpointError: it can't be written, on all ranks; the message names the rank and the reason.
+        Unstorable: a value would need pickled code.
+        DistifyError: it stands inside an accumulation window, whose gradients would be lost, or in what one rank does.
+    """
+    run = require("save_state")
+    together("save_state")
+    record, tensors = collect(run, given)
+    folder = os.fspath(folder)
+    part, final = _on_all(run, f"save_state({folder!r})", lambda: saved_files.begin(folder))
+    _write(run, folder, part, final, keep, record, tensors)
+    return final
+
+
+def _write(
+    run: State, folder: str, part: str, final: str, keep: int, record: dict[str, Any], tensors: dict[str, Any]
+) -> None:
+    from . import saved_tensors
+
+    mine = saved_tensors.share(tensors, run.rank, run.world_size)
+
+    def finished() -> None:
+        saved_files.record(part, record)
+        saved_files.finish(part, final, keep)
+
+    try:
+        saved_tensors.write(part, mine, run.reduce_group if run.world_size > 1 else None, finished)
+    except Exception as error:
+        raise CheckpointError(f"runtime.save_state({folder!r}): {reason(error)}") from error
+
+
+def reason(error: BaseException) -> str:
+    """What went wrong, in one line, and on which rank."""
+    failures = getattr(error, "failures", None)
+    if isinstance(failures, dict) and failures:
+        rank, first = min(failures.items())
+        inner = first[0] if isinstance(first, tuple) else first
+        return f"rank {rank}: {reason(inner)}"
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if isinstance(error, (OSError, CheckpointError)) else f"{type(error).__name__}: {text}"
+
+
+def load_state(folder: str | os.PathLike[str], /, **objects: Any) -> dict[str, Any]:
+    """Go on from a checkpoint of `save_state`, once everything is built and prepared; a collective.
+
+    The number of processes, the backend and the precision may be others than those that wrote it.
+
+    Args:
+        folder: that of `save_state`, of which the newest checkpoint is taken, or one of the checkpoints in it.
+        objects: those that `save_state` was given, by the same names.
+
+    Returns:
+        The plain values that `save_state` was given, by name.
+
+    Raises:
+        NotInitialized: `init` has not run.
+        CheckpointError: there is no checkpoint, it is damaged, or it is one of another program; on all ranks.
+    """
+    run = require("load_state")
+    together("load_state")
+    folder = os.fspath(folder)
+    what = f"load_state({folder!r})"
+    path, record = _on_all(run, what, lambda: _found(folder))
+    loading = _everywhere(run, what, lambda: _read(run, path, record, objects))
+    return loading.apply()
+
+
+def _found(folder: str) -> tuple[str, dict[str, Any]]:
+    path = saved_files.find(folder)
+    return path, saved_files.read_record(path)
+
+
+def _read(run: State, path: str, record: dict[str, Any], objects: dict[str, Any]) -> Loading:
+    from . import saved_tensors
+
+    loading = Loading(run, record, saved_tensors.index(path), objects)
+    loading.plan()
+    saved_tensors.read(path, {key: saved_tensors.piece(target) for key, target in loading.targets.items()})
+    return loading
+
+
+def latest(folder: str | os.PathLike[str]) -> str | None:
+    """The newest complete checkpoint in a folder of `save_state`, `None` if there is none; the same on all ranks.
+
+    Args:
+        folder: need not exist.
+
+    Raises:
+        NotInitialized: `init` has not run.
+    """
+    run = require("latest")
+    together("latest")
+    found = _on_all(run, f"latest({os.fspath(folder)!r})", lambda: saved_files.complete(os.fspath(folder)))
+    return found[-1] if found else None
+
+
+def _on_all(run: State, what: str, function: Callable[[], Result]) -> Result:
+    """What rank 0 gets from a function, on all ranks; its failure too.
+
+    Raises:
+        CheckpointError: it raised.
+    """
+    box: list[Any] = [None, None]
+    if run.rank == 0:
+        try:
+            box[0] = function()
+        except (OSError, CheckpointError) as error:
+            box[1] = reason(error)
+    if run.world_size > 1 and not by_itself():
+        dist.broadcast_object_list(box, src=0, group=run.reduce_group)
+    if box[1] is not None:
+        raise CheckpointError(f"runtime.{what}: {box[1]}")
+    found: Result = box[0]
+    return found
+
+
+def _everywhere(run: State, what: str, function: Callable[[], Result]) -> Result:
+    """The result of a function that all ranks call; the failure of one is that of all.
+
+    Raises:
+        CheckpointError: it raised on some rank.
+    """
+    failed, found = None, None
+    try:
+        found = function()
+    except Exception as error:
+        failed = error
+    texts: list[str | None] = [None if failed is None else reason(failed)]
+    if run.world_size > 1:
+        texts = [None] * run.world_size
+        dist.all_gather_object(texts, None if failed is None else reason(failed), group=run.reduce_group)
+    bad = [(rank, text) for rank, text in enumerate(texts) if text is not None]
+    if bad:
+        alike = len({text for _, text in bad}) == 1
+        told = bad[0][1] if alike else f"rank {bad[0][0]}: {bad[0][1]}"
+        raise CheckpointError(f"runtime.{what}: {told}") from failed
+    return found  # type: ignore[return-value]
