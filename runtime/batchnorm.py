@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from .collectives import all_reduce, average
+from .own import own
 from .state import state
 from .window import newest_batch
 
@@ -30,7 +31,9 @@ def install() -> None:
 
 def forward(self: _BatchNorm, input: Tensor) -> Tensor:
     """`_BatchNorm.forward` over all ranks' slices."""
-    if state.config is None or state.world_size == 1 or not state.modules or state.extra.get("alone"):
+    if state.config is None or state.world_size == 1 or state.extra.get("alone"):
+        return _ORIGINAL(self, input)
+    if not state.modules and newest_batch() is None:  # nothing is trained, and no loop over slices runs
         return _ORIGINAL(self, input)
     if state.config.batchnorm == "local":
         return _local(self, input)
@@ -197,7 +200,8 @@ def _twice(
             result = result + bias.view(shape)
     operands = [x, weight, bias]
     wanted = [t for t in operands if t is not None and t.requires_grad]
-    found = iter(torch.autograd.grad(result, wanted, grad, create_graph=True))
+    with own():
+        found = iter(torch.autograd.grad(result, wanted, grad, create_graph=True))
     return tuple(next(found) if t is not None and t.requires_grad else None for t in operands)
 
 

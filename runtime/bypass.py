@@ -64,7 +64,7 @@ def _compare(optimizer: Optimizer, name: str, parameters: Iterable[Tensor]) -> N
     """Compare gradients between ranks in the optimizer's 1st, 2nd, 4th, 8th… step."""
     counts: WeakKeyDictionary[Optimizer, int] = state.extra.setdefault("unprepared steps", WeakKeyDictionary())
     count = counts[optimizer] = counts.get(optimizer, 0) + 1
-    if count & (count - 1) == 0 and _differ(p.grad for p in parameters):
+    if count & (count - 1) == 0 and differ(p.grad for p in parameters):
         raise DistifyError(
             f"{name}.step() was called directly, on an optimizer that was not prepared, and its gradients differ "
             "between ranks: they are those of each rank's rows only. Write runtime.prepare(model, optimizer) once, and "
@@ -72,7 +72,7 @@ def _compare(optimizer: Optimizer, name: str, parameters: Iterable[Tensor]) -> N
         )
 
 
-def _differ(grads: Iterable[Tensor | None]) -> bool:
+def differ(grads: Iterable[Tensor | None]) -> bool:
     """Whether gradients differ between ranks, told by their number, their norm and one projection."""
     mark = torch.zeros(3, dtype=torch.float64)
     for grad in grads:

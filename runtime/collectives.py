@@ -13,6 +13,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from .own import check_own
 from .state import DistifyError, state
 
 SMALL = 4096  # elements up to which values are accumulated in double precision
@@ -76,7 +77,11 @@ def arriving(grad: Tensor, serial: int) -> Tensor:
     Args:
         grad: what arrived on this rank.
         serial: number that the reduction got from `enroll`.
+
+    Raises:
+        DistifyError: the backward is none of the runtime's.
     """
+    check_own()
     state.extra["reduced"] = True  # `grad` asks whether its outputs were global
     state.extra["arrived"] = state.extra.get("arrived", 0) + 1
     return grad if serial == state.recorded or state.world_size == 1 else average(grad)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from .leaves import settled
+from .own import own
 from .state import DistifyError, require
 from .trace import trace
 
@@ -61,7 +62,7 @@ def backward(
         factor *= run.precision.scaler.applied
         loss = loss.float() if loss.dtype in (torch.float16, torch.bfloat16) else loss
     scale = 1.0 if run.precision.scaler is None else run.precision.scaler.applied
-    with settled(run, loss, scale, inputs, create_graph):
+    with own(), settled(run, loss, scale, inputs, create_graph):
         run.backend.backward(loss if factor == 1.0 else loss * factor, sync=sync, **options)
     if window is not None:
         window.ran = True
@@ -108,7 +109,8 @@ def grad(
         "materialize_grads": materialize_grads,
     }
     options: dict[str, Any] = {k: v for k, v in given.items() if v is not None and v is not False}
-    return backend.grad(outputs, inputs, **options)
+    with own():
+        return backend.grad(outputs, inputs, **options)
 
 
 @contextmanager

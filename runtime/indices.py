@@ -10,6 +10,7 @@ from typing import Any, overload
 from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler, SubsetRandomSampler, WeightedRandomSampler
 
 from .batches import counts
+from .same_data import mark
 
 SIZED = (SequentialSampler, RandomSampler, SubsetRandomSampler, WeightedRandomSampler)  # `len` tells what they yield
 
@@ -21,10 +22,12 @@ class Share:
     Attributes:
         counts: rows of every rank; `None` if the batch is passed on whole.
         last: whether it ends the pass; `None` if that isn't known.
+        mark: tells which samples it holds; 0 where ranks can't differ, or that isn't known.
     """
 
     counts: tuple[int, ...] | None
     last: bool | None
+    mark: int = 0
 
 
 @dataclass(frozen=True)
@@ -118,11 +121,12 @@ class Pass(Iterator[Any]):
             last = not self.waiting
         self.made += 1
         index, rows = group[0], None
+        found = mark(group) if self.totals is None and slices.world_size > 1 else 0
         if slices.per_device and _is_list(index):
             index, rows = deal(group, slices.rank, slices.world_size)
         elif not slices.whole and _is_list(index):
             index, rows = own(index, slices.rank, slices.world_size)
-        self.shares.append(Share(rows, last))
+        self.shares.append(Share(rows, last, found))
         return index
 
     def _group(self) -> list[Any]:

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from .backends.base import group_parameters
+from .own import own
 from .state import DistifyError, State, require, state
 from .trace import trace
 
@@ -66,7 +67,8 @@ def clip_grad_norm_(
     run.backend.complete()
     found = _listed(parameters)
     _unscale_owners(run, found)
-    return run.backend.clip_grad_norm_(found, float(max_norm), float(norm_type), error_if_nonfinite)
+    with own():
+        return run.backend.clip_grad_norm_(found, float(max_norm), float(norm_type), error_if_nonfinite)
 
 
 def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:
@@ -84,7 +86,8 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, f
     run.backend.complete()
     found = _listed(parameters)
     _unscale_owners(run, found)
-    run.backend.clip_grad_value_(found, float(clip_value))
+    with own():
+        run.backend.clip_grad_value_(found, float(clip_value))
 
 
 def _listed(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
@@ -227,13 +230,21 @@ def guard_step(optimizer: Optimizer, *_: Any) -> None:
 
 def against_step() -> str | None:
     """Why a step of torch on parameters of prepared modules would go wrong now; `None` if it would not."""
+    assert state.backend is not None
+    if state.backend.name not in ("single", "ddp"):
+        return f"parameters and gradients are managed by {state.backend.name}"
+    return against_gradients()
+
+
+def against_gradients() -> str | None:
+    """Why the `.grad` of prepared parameters is not the gradient of the step now; `None` if it is."""
     assert state.precision is not None
     assert state.backend is not None
     assert state.windows is not None
     if state.precision.scaler is not None:
         return "gradients are multiplied by the loss scale of fp16"
-    if state.backend.name not in ("single", "ddp"):
-        return f"parameters and gradients are managed by {state.backend.name}"
+    if state.backend.name == "deepspeed":
+        return "gradients are managed by deepspeed, and `.grad` does not hold them"
     if state.windows.size > 1 and not (state.windows.current is not None and state.windows.current.ends):
         return "the accumulation window is not complete"
     return None

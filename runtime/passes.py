@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from . import guard
 from .batches import Batches, counts, follow, leaves
 from .collate import Cut, take
 from .indices import Pass
+from .same_data import check_batch, check_pass
 from .slicing import SliceError, by_size
 from .state import state
 
@@ -32,7 +34,11 @@ class BatchIterator(Iterator[Any]):
         self.indices = indices
         self.waiting: list[tuple[Any, tuple[int, ...], int]] = []
         name = f"the loader over {type(loader.dataset).__name__}"
+        sizes = None if indices is None else indices.totals
+        check_pass(name, sizes, [loader.generator, getattr(loader.sampler, "generator", None)])
         guard.check_streams(f"a pass over {name} begins")
+        self.told = sizes is not None  # what ranks read is known ahead
+        self.mark = 0
         self.batches = state.batches or Batches()
         self.source = self.batches.source(name, indices.totals if indices is not None else None)
         follow(self, self.source)
@@ -41,11 +47,15 @@ class BatchIterator(Iterator[Any]):
         if os.environ.get("DISTIFY_DEBUG", "") not in ("", "0"):
             guard.check_streams(f"{self.source.name} is asked for a batch")
         self.source.apart |= not guard.in_own_thread()
-        try:
-            batch, rows, local, last = self._known_end() if self.indices is not None else self._unknown_end()
-        except StopIteration:
+        found: tuple[Any, tuple[int, ...], int, bool | None] | None = None
+        with suppress(StopIteration):
+            found = self._known_end() if self.indices is not None else self._unknown_end()
+        if not self.told:
+            check_batch(self.source, None if found is None else found[1], 0 if found is None else self.mark)
+        if found is None:
             self.source.finish()
-            raise
+            raise StopIteration
+        batch, rows, local, last = found
         self.batches.record(self.source, rows, batch, local=local, last=last)
         return batch
 
@@ -70,6 +80,7 @@ class BatchIterator(Iterator[Any]):
                 shares.popleft()  # the batch that failed
             raise
         share = shares.popleft()
+        self.mark = share.mark
         if share.counts is not None:
             return item, share.counts, max(share.counts[self.sharding.rank], 1), share.last
         batch, rows, local = self._arrived(item)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 from torch.optim import Optimizer
 
-from . import batchnorm, leaves
+from . import leaves
 from .backends.base import CUTTING, group_parameters
 from .optim import register_guard
 from .state import DistifyError, State, require
@@ -58,17 +59,19 @@ def prepare(*objects: Any) -> Any:
     optimizers = [o for o in objects if isinstance(o, Optimizer)]
     if optimizers:  # a further optimizer of a prepared module: name both, as at first
         objects = tuple(o for o in objects if not any(o is module for module in known))
+    objects = tuple(o for o in objects if not _inside(o, known))
     _check_objects([o for o in objects if not _is_leaf(o)], [*known, *run.optimizers])
     modules = [o for o in objects if isinstance(o, nn.Module)]
     modules += _loose([o for o in objects if isinstance(o, Tensor)], [*known, *modules])
-    _check_parameters(modules)
+    _check_parameters(modules, run)
     trained = [m for m in modules if any(p.requires_grad for p in m.parameters())]
     _check_devices(trained, run.backend.name, run.device)
+    _check_types(trained, run)
     _check_owners([*known, *modules], optimizers)
-    _warn_of_orphans(trained, [*run.optimizers, *optimizers] if optimizers else [])
+    if run.rank == 0:
+        _warn_of_orphans(trained, [*run.optimizers, *optimizers] if optimizers else [])
     if run.world_size > 1:
         broadcast(modules)
-        batchnorm.install()
     known.extend(modules)
     run.modules.extend(trained)
     run.optimizers.extend(optimizers)
@@ -89,6 +92,40 @@ def _loose(tensors: Sequence[Tensor], modules: Sequence[nn.Module]) -> list[nn.M
     """A module for each tensor that no module has."""
     owned = {id(p) for module in modules for p in module.parameters()}
     return [Loose(tensor) for key, tensor in {id(t): t for t in tensors}.items() if key not in owned]
+
+
+def _inside(item: Any, modules: Sequence[nn.Module]) -> bool:
+    """Whether it is a part of a prepared module: an encoder with an optimizer of its own, say."""
+    if not isinstance(item, nn.Module):
+        return False
+    return any(item is part for module in modules if item is not module for part in module.modules())
+
+
+def _check_types(modules: Sequence[nn.Module], run: State) -> None:
+    """Weights in half precision, as `model.half()` leaves them: what scales losses can't use them.
+
+    Raises:
+        DistifyError: losses are scaled in this run.
+    """
+    for module in modules:
+        name = next((n for n, p in module.named_parameters() if p.requires_grad and p.dtype == torch.float16), None)
+        if name is None:
+            continue
+        kind = type(module).__name__
+        assert run.precision is not None
+        if run.precision.scaler is not None:
+            raise DistifyError(
+                f"runtime.prepare(): {name!r} of {kind} is fp16, and so would be its scaled gradients, which overflow; "
+                "torch's GradScaler refuses them too. Remove model.half(): with precision='fp16' weights stay fp32, "
+                "and what runs under runtime.autocast() is computed in fp16."
+            )
+        if run.rank == 0 and "half" not in run.extra:
+            run.extra["half"] = True
+            sys.stderr.write(
+                f"distify: {name!r} of {kind} is fp16: updates below a thousandth of a weight are lost, and small "
+                "gradients become zero, as in the original. To train in fp16 with fp32 weights and a loss scale, "
+                "remove model.half() and set precision to 'fp16', or to 'bf16'.\n"
+            )
 
 
 def _check_devices(modules: Sequence[nn.Module], backend: str, device: torch.device | None) -> None:
@@ -120,9 +157,16 @@ def _check_objects(objects: Sequence[Any], prepared: Sequence[Any]) -> None:
             )
 
 
-def _check_parameters(modules: Iterable[nn.Module]) -> None:
+def _check_parameters(modules: Iterable[nn.Module], run: State) -> None:
+    assert run.backend is not None
     for module in modules:
         for name, tensor in _named_tensors(module):
+            if run.backend.name == "fsdp" and run.backend.cuts(tensor):
+                raise DistifyError(
+                    f"runtime.prepare(): {name} of {type(module).__name__} lies in parts already, since another module "
+                    "that holds it was prepared before. Prepare the outermost module first, or all modules that share "
+                    "parameters in one call with their optimizers."
+                )
             if isinstance(tensor, (UninitializedParameter, UninitializedBuffer)):
                 raise DistifyError(
                     f"runtime.prepare(): {name} of {type(module).__name__} has no shape yet. Run one forward, or give "

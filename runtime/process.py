@@ -6,16 +6,18 @@ import atexit
 import os
 import sys
 import threading
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
-from . import backends, bypass, collectives, copies, entropy, exits, faults, output, streams
+from . import backends, bypass, collectives, copies, entropy, exits, faults, output, raw, streams
 from .accumulate import Windows
 from .batches import Batches
-from .config import Config, ConfigError, resolve
+from .batchnorm import install as whole_batchnorm
+from .config import Config, ConfigError, parse, resolve
 from .launcher import Launcher, LaunchError, launched, read_launcher
 from .precision import Precision
 from .state import DistifyError, require, state
@@ -51,7 +53,7 @@ def init(
         Misconfigured: an unknown key or value, options that don't go together, a package that is missing, incomplete
             launcher's variables, or more processes than GPUs. The reason stands on standard error, in one line; the
             program ends with status 2 unless this is caught.
-        DistifyError: `init` ran before, with other options.
+        DistifyError: `init` ran before, and an option is given that it does not have; without one, nothing happens.
     """
     given = {
         "backend": backend,
@@ -62,17 +64,26 @@ def init(
         "zero_stage": zero_stage,
     }
     with exits.one_line(sys._getframe(1)):
-        _start(resolve(given))
+        config = resolve(given)
+        if state.config is None:
+            _start(config)
+        else:
+            _check_again(state.config, {name: value for name, value in given.items() if value is not None})
+
+
+def _check_again(config: Config, given: Mapping[str, Any]) -> None:
+    """A second call may repeat options, in a script whose files each begin with `init`; it can't change any."""
+    other = [name for name, value in given.items() if parse(name, value, name) != getattr(config, name)]
+    if other:
+        now = ", ".join(f"{name}={getattr(config, name)!r}" for name in other)
+        asked = ", ".join(f"{name}={given[name]!r}" for name in other)
+        raise DistifyError(
+            f"runtime.init() ran before, with {now}, and is called again with {asked}. A process has one set of "
+            "options: keep one call, or make them equal."
+        )
 
 
 def _start(config: Config) -> None:
-    if state.config is not None:
-        if state.config != config:
-            raise DistifyError(
-                f"runtime.init() ran before with {state.config}, now it is called with {config}. A process has one "
-                "set of options: keep one call, or make them equal."
-            )
-        return
     timeout()
     launcher = _launcher()
     place = choose_device(launcher)
@@ -169,8 +180,11 @@ def _build(config: Config, launcher: Launcher, place: torch.device) -> None:
         entropy.install()
         bypass.install()
         copies.install()
+        whole_batchnorm()
     elif unwritable():
         raise ConfigError(unwritable())
+    if state.world_size > 1 or config.precision == "fp16" or config.accumulate > 1:
+        raw.install()
     state.streams = Streams(state.rank, state.world_size, place)
     state.batches = Batches(state.rank, state.world_size, collectives.agreed)
     state.precision = Precision(config, place)
@@ -205,6 +219,7 @@ def shutdown() -> None:
 def _leave(wait: bool) -> None:
     entropy.uninstall()
     bypass.uninstall()
+    raw.uninstall()
     copies.uninstall()
     faults.uninstall()
     if dist.is_available() and dist.is_initialized() and not faults.failed():

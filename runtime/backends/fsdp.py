@@ -306,6 +306,12 @@ class FSDP(PartedGradients):
         """Load sharded tensors."""
         self.load_state_dict(obj, sources_of(state))
 
+    def knows(self, param: Tensor) -> bool:
+        """Whether the gradient of a parameter is reduced; that of one in no prepared model is, by the backward."""
+        if param in self.shards or param in self.replicas:
+            return True
+        return not any(param is p for tree in self.trees for p in tree.root.parameters())  # type: ignore[attr-defined]
+
     def held(self) -> Container[Tensor]:
         """Parts, whole parameters that FSDP gathers, and those that stay whole."""
         return {*self.shards, *map(self._leaf, self.shards), *self.replicas.known}

@@ -113,7 +113,10 @@ def test_one_process_without_launcher() -> None:
         assert not dist.is_initialized()
         assert torch.equal(before, torch.get_rng_state())
         runtime.init(accumulate=2)
-        with pytest.raises(DistifyError, match="ran before with"):
+        runtime.init()
+        with pytest.raises(
+            DistifyError, match=r"ran before, with accumulate=2, .* again with accumulate=3\. .*one call"
+        ):
             runtime.init(accumulate=3)
     finally:
         runtime.shutdown()
