@@ -11,7 +11,6 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from .backends.base import group_parameters
-from .own import own
 from .state import DistifyError, State, require, state
 from .trace import trace
 
@@ -67,8 +66,7 @@ def clip_grad_norm_(
     run.backend.complete()
     found = _listed(parameters)
     _unscale_owners(run, found)
-    with own():
-        return run.backend.clip_grad_norm_(found, float(max_norm), float(norm_type), error_if_nonfinite)
+    return run.backend.clip_grad_norm_(found, float(max_norm), float(norm_type), error_if_nonfinite)
 
 
 def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:
@@ -86,8 +84,7 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, f
     run.backend.complete()
     found = _listed(parameters)
     _unscale_owners(run, found)
-    with own():
-        run.backend.clip_grad_value_(found, float(clip_value))
+    run.backend.clip_grad_value_(found, float(clip_value))
 
 
 def _listed(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from ..own import own
 from ..state import DistifyError, state
 from .base import group_parameters
 
@@ -84,11 +85,13 @@ class Single:
         self, parameters: Sequence[Tensor], max_norm: float, norm_type: float, error_if_nonfinite: bool
     ) -> Tensor:
         """`torch.nn.utils.clip_grad_norm_`: gradients are whole and equal on all ranks."""
-        return nn.utils.clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite)
+        with own():
+            return nn.utils.clip_grad_norm_(parameters, max_norm, norm_type, error_if_nonfinite)
 
     def clip_grad_value_(self, parameters: Sequence[Tensor], clip_value: float) -> None:
         """`torch.nn.utils.clip_grad_value_`."""
-        nn.utils.clip_grad_value_(parameters, clip_value)
+        with own():
+            nn.utils.clip_grad_value_(parameters, clip_value)
 
     def step(self, optimizer: Optimizer, closure: Any = None) -> Any:
         """The optimizer's own step."""
