@@ -9,6 +9,20 @@ FAILED = 2
 INTERRUPTED = 130
 
 
+def leave_folder_out() -> None:
+    """What lies in the working directory is converted, and never takes part in converting.
+
+    `python -m` puts that directory first on the import path, where a `typing_extensions.py` or `rich` of the project
+    would be imported in place of the package. The command `distify` does not.
+    """
+    first = sys.path[0] if sys.path else None
+    if first is None or getattr(sys.flags, "safe_path", False):
+        return
+    here = os.path.realpath(os.curdir)
+    if os.path.realpath(first) == here and not os.path.realpath(__file__).startswith(os.path.join(here, "distify", "")):
+        del sys.path[0]
+
+
 def main() -> None:
     """Runs the command and exits with its code; whatever goes wrong is one line on standard error."""
     sys.exit(run(sys.argv[1:]))
@@ -46,4 +60,5 @@ def run(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    leave_folder_out()
     main()

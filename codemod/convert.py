@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from .files import FileError, Replacement, expand, read, reason, write_all
+from .files import FileError, TooLarge, expand, limited, read, reason
 from .options import OptionError, Options, configuration
 from .report.diff import unified
 from .report.stream import complain, progress, put, put_diff, say
@@ -16,7 +17,8 @@ from .report.text import Wording, report
 from .rewrite import InternalError, Result
 from .rewriter import Rewriter
 from .source import SourceError
-from .targets import STDIN, Item, placed, target
+from .targets import STDIN, Item, check_home, placed, target
+from .writing import PartlyWritten, Replacement, other_names, write_all
 
 BUG = "This is a mistake of distify; nothing was written. Please report it together with the file."
 
@@ -62,9 +64,11 @@ def convert(request: Request) -> int:
     except FileError as error:
         complain(str(error))
         return FAILED
-    done, failed = converted(request, items)
+    done, failed, roots = converted(request, items)
     try:
         done = placed(request.out, done)
+        if request.out is None:
+            check_home(done, roots)
     except FileError as error:
         complain(str(error))
         return FAILED
@@ -73,7 +77,10 @@ def convert(request: Request) -> int:
     goes = request.options.partial or not (failed or refused)
     if goes and request.writes:
         try:
-            deliver(done)
+            deliver(done, request.quiet)
+        except PartlyWritten as error:
+            complain(str(error))
+            return FAILED
         except FileError as error:
             complain(f"{error}; nothing was written")
             return FAILED
@@ -101,10 +108,22 @@ def inputs(request: Request) -> Iterator[Item]:
     if list(request.paths) == [STDIN]:
         yield Item(STDIN, request.stdin_filename or "<stdin>", "", standard_input())
         return
-    for path, root in expand(request.paths):
+
+    def leave(line: str) -> None:
+        if not request.quiet:
+            complain(line)
+
+    for path, root in expand(request.paths, leave):
         if path.endswith(".ipynb"):
             raise FileError(f"{path}: a notebook; export it first: jupyter nbconvert --to script {path}")
-        yield Item(path, path, root, read(path))
+        try:
+            data = read(path)
+        except TooLarge as error:
+            if not root:
+                raise
+            leave(f"{error}; left alone")
+            continue
+        yield Item(path, path, root, data)
 
 
 def standard_input() -> bytes:
@@ -116,40 +135,41 @@ def standard_input() -> bytes:
     if sys.stdin is None:
         raise FileError("standard input: closed")
     try:
-        return sys.stdin.buffer.read()
+        return limited("standard input", sys.stdin.buffer)
     except OSError as error:
         raise FileError(f"standard input: {reason(error)}") from None
 
 
-def converted(request: Request, items: Sequence[Item]) -> tuple[list[tuple[Item, Result]], bool]:
-    """The results of all files that could be converted and of the modules they import, and whether one could not."""
+def converted(request: Request, items: Sequence[Item]) -> tuple[list[tuple[Item, Result]], bool, list[str]]:
+    """The results of all files that could be converted and of the modules they import; whether one could not; and the
+    folders that the project of each script lies in."""
     follows = request.follow and list(request.paths) != [STDIN]
     rewriter = Rewriter(module_bytes if follows else None)
-    given = {item.name: item for item in items}
+    given = {os.path.realpath(item.name): item for item in items}
     results: list[Result] = []
-    failed = False
+    failed: set[str] = set()
 
-    def attempt(work: Callable[[], None]) -> None:
-        nonlocal failed
+    def attempt(name: str, work: Callable[[], None]) -> None:
         try:
             work()
         except (SourceError, OptionError) as error:
             complain(str(error))
-            failed = True
+            failed.add(name)
         except InternalError as error:
             complain(f"{error}. {BUG}")
-            failed = True
+            failed.add(name)
 
     with progress(not request.quiet) as shown:
         for number, item in enumerate(items, 1):
             shown.at(f"{item.name} ({number} of {len(items)})")
-            attempt(partial(rewriter.register, item.name, item.data))
+            attempt(item.name, partial(rewriter.register, item.name, item.data))
         scripts = rewriter.scripts()
         for number, name in enumerate(scripts, 1):
             shown.at(f"{name} (script {number} of {len(scripts)})")
-            attempt(partial(plan, rewriter, request.options, name))
-        attempt(lambda: results.extend(rewriter.results()))
-    return [pair_of(given, result) for result in results], failed
+            attempt(name, partial(plan, rewriter, request.options, name))
+        attempt("", lambda: results.extend(rewriter.results()))
+    told = [pair_of(given, result) for result in results if result.path not in failed]
+    return told, bool(failed), [root for name in scripts for root in rewriter.roots(name)]
 
 
 def plan(rewriter: Rewriter, options: Options, name: str) -> None:
@@ -159,7 +179,7 @@ def plan(rewriter: Rewriter, options: Options, name: str) -> None:
 
 def pair_of(given: Mapping[str, Item], result: Result) -> tuple[Item, Result]:
     """A result with its file: one that was given, or a module that was followed."""
-    item = given.get(result.path)
+    item = given.get(os.path.realpath(result.path))
     if item is not None:
         return item, result
     return Item(result.path, result.path, "", result.before, result.path), replace(result, followed=True)
@@ -173,7 +193,7 @@ def module_bytes(path: str) -> bytes | None:
         return None
 
 
-def deliver(done: Sequence[tuple[Item, Result]]) -> None:
+def deliver(done: Sequence[tuple[Item, Result]], quiet: bool) -> None:
     """Writes the conversions: all files or none. Elsewhere than in place, unchanged files are written too."""
     replacements = []
     for item, result in done:
@@ -184,4 +204,8 @@ def deliver(done: Sequence[tuple[Item, Result]]) -> None:
         elif item.target != item.path:
             like = None if item.path == STDIN else item.path
             replacements.append(Replacement(item.target, result.data, like=like))
+    linked = [(item.path, other_names(item.path)) for item in replacements]
     write_all(replacements)
+    for path, others in linked:
+        if others > 0 and not quiet:
+            complain(f"{path}: had {others + 1} names (hard links); only this one has the new text")

@@ -1,4 +1,4 @@
-"""Finds, reads and replaces files: nothing is lost, nothing is left half-written."""
+"""Finds and reads files: links, pipes, devices and folders that can't be read have a clear outcome each."""
 
 from __future__ import annotations
 
@@ -6,32 +6,19 @@ import contextlib
 import difflib
 import os
 import stat
-import tempfile
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from typing import IO
 
 SKIPPED = frozenset({"__pycache__", "site-packages", "node_modules", "__pypackages__"})
+LIMIT = 10 << 20  # bytes of a file; a script that is larger holds data
 
 
 class FileError(Exception):
     """A file that can't be read or written; one line for the user."""
 
 
-@dataclass(frozen=True)
-class Replacement:
-    """New bytes for a file.
-
-    Attributes:
-        path: where they go.
-        data: what is written.
-        before: what the file must still hold, `None` if it need not exist.
-        like: a file whose mode a new file gets.
-    """
-
-    path: str
-    data: bytes
-    before: bytes | None = None
-    like: str | None = None
+class TooLarge(FileError):
+    """A file that is larger than any script."""
 
 
 def reason(error: OSError) -> str:
@@ -44,18 +31,33 @@ def read(path: str) -> bytes:
     """The bytes of a regular file (or of what a link leads to).
 
     Raises:
-        FileError: missing, no regular file, or not readable.
+        FileError: missing, no regular file, too large, or not readable.
     """
     try:
         check_regular(path, os.stat(path).st_mode)
-        with open(path, "rb") as file:
-            return file.read()
+        # Opened without waiting and looked at again: what was a file may be a pipe by now, which nobody writes to.
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        with open(handle, "rb") as file:
+            check_regular(path, os.fstat(handle).st_mode)
+            return limited(path, file)
     except FileNotFoundError:
         if os.path.islink(path):
             raise FileError(f"{path}: a link to nothing: {os.readlink(path)}") from None
         raise FileError(f"{path}: no such file{similar(path)}") from None
     except (OSError, ValueError) as error:
         raise FileError(f"{path}: {reason(error) if isinstance(error, OSError) else error}") from None
+
+
+def limited(name: str, file: IO[bytes]) -> bytes:
+    """All that is in an open file.
+
+    Raises:
+        TooLarge: it is more than a script can be.
+    """
+    data = file.read(LIMIT + 1)
+    if len(data) > LIMIT:
+        raise TooLarge(f"{name}: larger than {LIMIT >> 20} MB, which no script is; keep data in a file of its own")
+    return data
 
 
 def check_regular(path: str, mode: int) -> None:
@@ -76,10 +78,15 @@ def similar(path: str) -> str:
     return ""
 
 
-def expand(paths: Iterable[str]) -> Iterator[tuple[str, str]]:
+def expand(paths: Iterable[str], leave: Callable[[str], None] = lambda line: None) -> Iterator[tuple[str, str]]:
     """The files to convert, each once, with the folder that they were found through ("" for a file given by name).
 
-    Folders are searched for `.py` files; hidden folders, virtual environments and installed packages are left out.
+    Folders are searched for `.py` files; hidden folders, virtual environments and installed packages are left out, and
+    links that lead out of the folder.
+
+    Args:
+        paths: files and folders.
+        leave: is told of files that are left alone, one line each.
 
     Raises:
         FileError: a path doesn't exist, or a folder can't be read.
@@ -89,7 +96,7 @@ def expand(paths: Iterable[str]) -> Iterator[tuple[str, str]]:
         if not os.path.isdir(path):
             found = [path]
         else:
-            found = sorted(walk(path))
+            found = sorted(walk(path, leave))
         for file in found:
             real = os.path.realpath(file)
             if real not in seen:
@@ -97,8 +104,9 @@ def expand(paths: Iterable[str]) -> Iterator[tuple[str, str]]:
                 yield file, "" if file is path else path
 
 
-def walk(folder: str) -> Iterator[str]:
+def walk(folder: str, leave: Callable[[str], None] = lambda line: None) -> Iterator[str]:
     """The `.py` files below a folder."""
+    top = os.path.realpath(folder)
 
     def fail(error: OSError) -> None:
         raise FileError(f"{error.filename}: {reason(error)}") from None
@@ -113,85 +121,14 @@ def walk(folder: str) -> Iterator[str]:
         ]
         for name in names:
             file = os.path.join(parent, name)
-            if name.endswith(".py") and not name.startswith(".") and os.path.isfile(file):
-                yield file
+            if not name.endswith(".py") or name.startswith(".") or not os.path.isfile(file):
+                continue
+            if os.path.islink(file) and not within(os.path.realpath(file), top):
+                leave(f"{file}: a link that leads out of {folder} is left alone; name it to convert what it leads to")
+                continue
+            yield file
 
 
-def write_all(replacements: Iterable[Replacement]) -> None:
-    """Writes files: each into a temporary file beside it first, and only when all are on the disk, each is renamed.
-
-    Links are written through, the mode is kept.
-
-    Raises:
-        FileError: one of them can't be written or has changed since it was read; then none is written.
-    """
-    ready: list[tuple[str, str, Replacement]] = []
-    try:
-        for item in replacements:
-            target = os.path.realpath(item.path)
-            ready.append((prepare(target, item), target, item))
-        for _, target, item in ready:
-            if item.before is not None and read(target) != item.before:
-                raise FileError(f"{item.path}: changed while it was converted; run distify again")
-        while ready:
-            temporary, target, item = ready[0]
-            try:
-                os.replace(temporary, target)
-            except OSError as error:
-                raise FileError(f"{item.path}: {reason(error)}") from None
-            del ready[0]
-            sync_folder(os.path.dirname(target))
-    finally:
-        for temporary, _, _ in ready:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-
-
-def prepare(target: str, item: Replacement) -> str:
-    """Writes the bytes into a temporary file beside the target and returns its name."""
-    folder = os.path.dirname(target)
-    try:
-        os.makedirs(folder, exist_ok=True)
-        exists = os.path.exists(target)
-        if exists:
-            check_regular(item.path, os.stat(target).st_mode)
-            if not os.access(target, os.W_OK):
-                raise FileError(f"{item.path}: read-only")
-        handle, temporary = tempfile.mkstemp(prefix=f".{os.path.basename(target)}.", suffix=".tmp", dir=folder)
-    except OSError as error:
-        raise FileError(f"{item.path}: {reason(error)}") from None
-    try:
-        with open(handle, "wb") as file:
-            file.write(item.data)
-            file.flush()
-            os.fsync(file.fileno())
-        copy_mode(target if exists else item.like, temporary)
-    except BaseException as error:
-        os.unlink(temporary)
-        if isinstance(error, OSError):
-            raise FileError(f"{item.path}: {reason(error)}") from None
-        raise
-    return temporary
-
-
-def copy_mode(model: str | None, temporary: str) -> None:
-    """Gives a new file the mode of another one and, where the system allows it, its owner."""
-    if model is None or not os.path.exists(model):
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)
-        return
-    status = os.stat(model)
-    with contextlib.suppress(OSError, AttributeError):
-        os.chown(temporary, status.st_uid, status.st_gid)
-    os.chmod(temporary, stat.S_IMODE(status.st_mode))
-
-
-def sync_folder(folder: str) -> None:
-    """Makes a rename last through a power cut, where the system can."""
-    with contextlib.suppress(OSError):
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+def within(path: str, folder: str) -> bool:
+    """Whether a resolved path is below a resolved folder, or it."""
+    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)

@@ -154,7 +154,7 @@ def read_pyproject(start: Path) -> dict[str, str | int]:
     start = start.absolute()
     for folder in (start, *start.parents):
         file = folder / "pyproject.toml"
-        if file.is_file():
+        if os.path.isfile(file):  # `Path.is_file` raises where a folder above can't be searched
             return read_table(file)
     return {}
 
@@ -170,6 +170,8 @@ def read_table(file: Path) -> dict[str, str | int]:
         if b"distify" not in data:
             return {}
         table = tomllib.loads(data.decode("utf-8")).get("tool", {}).get("distify", {})
+    except RecursionError:
+        raise OptionError(f"{file}: nested too deeply to be parsed") from None
     except (OSError, ValueError, AttributeError) as error:
         raise OptionError(f"{file}: {error}") from None
     if not isinstance(table, dict):

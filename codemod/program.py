@@ -181,7 +181,7 @@ class Loader:
         found = self.find(module, package)
         if found is None or not found.is_package:
             return
-        stems = {os.path.splitext(name)[0] for name in os.listdir(found.folder) if name.endswith(".py")}
+        stems = {os.path.splitext(name)[0] for name in names_in(found.folder) if name.endswith(".py")}
         for stem in sorted(stem for stem in stems if stem.startswith(start) and stem != "__init__")[:MOST_CHOICES]:
             inner = self.below(found.folder, [stem])
             if inner is not None:
@@ -237,7 +237,7 @@ class Loader:
         real = os.path.realpath(folder)
         if real not in self.known:
             self.known[real] = None
-            if os.path.isdir(real) and any(name.endswith(".py") for name in os.listdir(real)) and not is_outside(real):
+            if not is_outside(real) and any(name.endswith(".py") for name in names_in(real)):
                 self.add(Module("", "", ast.Module([], []), real, True))
         return self.known[real]
 
@@ -288,8 +288,16 @@ def called(data: bytes, roots: tuple[str, ...]) -> Iterator[str]:
         for folder in roots:
             yield os.path.join(folder, *name.split(".")) + ".py"
             package = os.path.join(folder, *name.split(".")[:-1])
-            inside = sorted(os.listdir(package)) if os.path.isdir(package) and "." in name else []
+            inside = sorted(names_in(package)) if "." in name else []
             yield from (os.path.join(package, file) for file in inside if file.endswith(".py"))
+
+
+def names_in(folder: str) -> list[str]:
+    """What is in a folder; nothing if there is none, or it can't be read."""
+    try:
+        return os.listdir(folder)
+    except (OSError, ValueError):
+        return []
 
 
 def has_main_guard(tree: ast.Module) -> bool:

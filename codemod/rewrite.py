@@ -93,6 +93,12 @@ def careful(path: str) -> Iterator[None]:
             yield
         except (SourceError, InternalError):
             raise
+        except (RecursionError, MemoryError) as error:
+            if os.environ.get("DISTIFY_DEBUG"):
+                raise
+            what = "nested too deeply" if isinstance(error, RecursionError) else "too large for the memory there is"
+            reason = f"{what} to be analysed; split its longest expression or elif chain ({described(error)})"
+            raise SourceError(path, reason) from error
         except Exception as error:
             if os.environ.get("DISTIFY_DEBUG"):
                 raise

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from .files import within
 from .options import Options
 from .plan import TOO_LONG, File, apply_to, make_plans, real
-from .program import Module, Program, has_main_guard, nearby
+from .program import Module, Program, has_main_guard, nearby, project_root
 from .rewrite import InternalError, Result, careful, check_syntax
 from .source import SourceError
 
@@ -63,6 +65,13 @@ class Rewriter:
                 found.append(path)
                 covered |= {real(path), *reached[path]}
         return found
+
+    def roots(self, path: str) -> list[str]:
+        """The folders that the project of a script lies in: its root, else those above the script that it looks in."""
+        folder = os.path.dirname(os.path.realpath(path))
+        root = project_root(folder)
+        above = (found for found in self._programs[path].roots if within(folder, found))
+        return list(above) if root is None else [root]
 
     def plan(self, path: str, options: Options) -> None:
         """Plan the conversion of one script, and of the modules that it imports.

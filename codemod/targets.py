@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from .files import FileError
+from .files import FileError, within
 from .rewrite import Result
 
 STDIN = "-"
@@ -89,3 +89,24 @@ def placed(out: str | None, done: Sequence[tuple[Item, Result]]) -> list[tuple[I
             continue
         found.append((replace(item, target=os.path.join(out, below)) if result.followed else item, result))
     return found
+
+
+def check_home(done: Sequence[tuple[Item, Result]], roots: Sequence[str]) -> None:
+    """Modules that a script imports are converted with it where they belong to its project.
+
+    Args:
+        done: the conversions, in place.
+        roots: resolved folders that the projects of the scripts lie in.
+
+    Raises:
+        FileError: a module elsewhere would have to change.
+    """
+    here = [*roots, os.path.realpath(os.curdir)]
+    for item, result in done:
+        real = os.path.realpath(item.path)
+        if result.followed and result.changed and not any(within(real, root) for root in here):
+            leads = f" (a link to {real})" if os.path.islink(item.path) else ""
+            raise FileError(
+                f"{item.name}{leads}: is imported, and would have to change too, but lies outside of the project "
+                f"({roots[0] if roots else here[0]}): give it by name as well, or --no-follow to leave it alone"
+            )

@@ -165,7 +165,7 @@ def pyproject(start: Path) -> Path | None:
     """The nearest pyproject.toml at or above `start`."""
     start = start.absolute()
     files = (folder / "pyproject.toml" for folder in (start, *start.parents))
-    return next((file for file in files if file.is_file()), None)
+    return next((file for file in files if os.path.isfile(file)), None)  # `is_file` raises in a folder that is closed
 
 
 def read_table(file: Path) -> dict[str, Any]:
@@ -175,6 +175,8 @@ def read_table(file: Path) -> dict[str, Any]:
         if b"distify" not in data:  # spares Python 3.10 the need for tomli where nothing is configured
             return {}
         table = _toml(data.decode("utf-8")).get("tool", {}).get("distify", {})
+    except RecursionError:
+        raise ConfigError(f"{file} can't be read: it is nested too deeply. Correct the file") from None
     except (OSError, ValueError, AttributeError) as error:
         raise ConfigError(f"{file} can't be read: {error}. Correct the file, or move [tool.distify] to one") from None
     if not isinstance(table, dict):

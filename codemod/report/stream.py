@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import threading
 from collections.abc import Iterable, Iterator
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 DIFF_STYLES = ((b"+++", "bold"), (b"---", "bold"), (b"@@", "cyan"), (b"+", "green"), (b"-", "red"))
 PATIENCE = 1.0
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def console(stream: TextIO | None) -> Console | None:
@@ -29,12 +31,17 @@ def console(stream: TextIO | None) -> Console | None:
     return Console(file=stream, soft_wrap=True, highlight=False)
 
 
+def harmless(text: str) -> str:
+    """A text whose control characters, which would steer the terminal, are spelled out; file names may hold any."""
+    return CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
+
+
 def say(lines: Iterable[Line]) -> None:
     """Prints lines of a report on standard error."""
     if sys.stderr is None:
         return
     fancy = console(sys.stderr)
-    for line in lines:
+    for line in [[(harmless(piece), style) for piece, style in line] for line in lines]:
         if fancy is None:
             plain("".join(piece for piece, _ in line))
             continue

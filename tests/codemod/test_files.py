@@ -8,7 +8,8 @@ import stat
 import pytest
 
 from distify.codemod import files
-from distify.codemod.files import FileError, Replacement, expand, read, write_all
+from distify.codemod.files import FileError, expand, read
+from distify.codemod.writing import Replacement, write_all
 
 
 def names(folder, paths=None):
