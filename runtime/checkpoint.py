@@ -151,7 +151,7 @@ def state_dict(obj: Any, prefix: str = "", host: bool = True) -> dict[str, Any]:
     """
     run = require("state_dict")
     assert run.backend is not None
-    if run.backend.name in CUTTING:
+    if run.backend.name in CUTTING and is_cut(obj, run.backend):
         together("state_dict")
     if isinstance(obj, (nn.Module, Optimizer)):
         whole: dict[str, Any] = prefixed(run.backend.state_dict(obj, host), prefix)
@@ -177,7 +177,7 @@ def load_state_dict(obj: Any, state_dict: dict[str, Any], prefix: str = "", **op
     """
     run = require("load_state_dict")
     assert run.backend is not None
-    if run.backend.name in CUTTING:
+    if run.backend.name in CUTTING and is_cut(obj, run.backend):
         together("load_state_dict")
     if isinstance(obj, (nn.Module, Optimizer)):
         given = unprefixed(state_dict, prefix)
@@ -185,6 +185,11 @@ def load_state_dict(obj: Any, state_dict: dict[str, Any], prefix: str = "", **op
             given = settled(obj, given, run.backend)
         return run.backend.load_state_dict(obj, given, **options)
     return obj.load_state_dict(state_dict, **options)
+
+
+def is_cut(obj: Any, backend: Backend) -> bool:
+    """Whether the ranks hold parts of an object: a module or an optimizer that was prepared."""
+    return any(map(backend.cuts, obj.parameters())) if isinstance(obj, nn.Module) else backend.cuts(obj)
 
 
 def settled(module: nn.Module, found: dict[str, Any], backend: Backend) -> dict[str, Any]:

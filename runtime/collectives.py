@@ -42,7 +42,7 @@ def together(caller: str) -> None:
     Raises:
         DistifyError: only this rank runs, inside `on_main` or `main_first`.
     """
-    if state.extra.get("alone"):
+    if state.extra.get("alone") or state.extra.get("in turn"):
         raise DistifyError(
             f"runtime.{caller}() is a matter of all ranks, but stands in a block that one rank runs alone "
             "(runtime.on_main or runtime.main_first). Move it out of the block."

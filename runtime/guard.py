@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.utils.data import get_worker_info
 
 from . import streams
 from .state import DistifyError, require, state
@@ -30,7 +31,8 @@ class StreamsDiverged(DistifyError):
 def on_main(function: Callable[..., Result], *args: Any, **kwargs: Any) -> Result | None:
     """Call a function on rank 0 only, while the others wait.
 
-    Random numbers that it draws move the streams of all ranks, as they do in the original.
+    Random numbers that it draws move the streams of all ranks, as they do in the original. While a sample is fetched
+    each rank calls it: the sample is its own.
 
     Args:
         function, args, kwargs: what to call.
@@ -42,8 +44,10 @@ def on_main(function: Callable[..., Result], *args: Any, **kwargs: Any) -> Resul
         RankFailed: on the other ranks, if it raised on rank 0, where the exception itself is raised.
     """
     require("on_main")
-    if state.world_size == 1 or state.extra.get("alone"):
+    if state.world_size == 1 or state.extra.get("alone") or fetching():
         return function(*args, **kwargs)
+    if state.extra.get("in turn"):  # the first rank of each machine: each has its own disk, and they share theirs
+        return function(*args, **kwargs) if state.local_rank == 0 else None
     if state.rank != 0:
         moved = _receive()
         if moved is not None:
@@ -106,7 +110,8 @@ def _agree(error: BaseException | None) -> None:
 def main_first() -> Iterator[None]:
     """A block that rank 0 runs first, then the first rank of each other machine, then the rest (downloads, caches).
 
-    A block inside another one runs in the turn of the outer.
+    A block inside another one runs in the turn of the outer. Where it drew random numbers on some ranks only, all go on
+    with the streams of rank 0, as the original would.
 
     Raises:
         RankFailed: another rank raised inside the block.
@@ -129,11 +134,31 @@ def main_first() -> Iterator[None]:
     _agree(error)
     for _ in range(turn + 1, 3):
         _agree(None)
+    _follow_main()
+
+
+def _follow_main() -> None:
+    """Set the replicated streams to rank 0's where they differ."""
+    if state.streams is None or state.streams.depth > 0:
+        return
+    now = streams.capture()
+    found: list[Any] = [None] * state.world_size
+    dist.all_gather_object(found, streams.digest(now), group=state.reduce_group)
+    if len(set(found)) > 1:
+        box = [now if state.rank == 0 else None]
+        dist.broadcast_object_list(box, src=0, group=state.reduce_group)
+        if box[0] is not None and state.rank != 0:
+            streams.restore(box[0])
 
 
 def by_itself() -> bool:
-    """Whether no other rank does the same now: there is none, or this one runs alone or in its turn."""
-    return bool(state.world_size == 1 or state.extra.get("alone") or state.extra.get("in turn"))
+    """Whether no other rank does the same now: there is none, or this one runs alone, in its turn, or for a sample."""
+    return bool(state.world_size == 1 or state.extra.get("alone") or state.extra.get("in turn") or fetching())
+
+
+def fetching() -> bool:
+    """Whether this is the fetch of a sample, in a worker process or in this one: other ranks fetch other samples."""
+    return bool(state.extra.get("fetching")) or get_worker_info() is not None
 
 
 def barrier() -> None:
@@ -160,7 +185,7 @@ def any(flag: Any, *, _caller: str = "any") -> bool:
     """
     require(_caller)
     mine = bool(flag.detach().item()) if isinstance(flag, Tensor) else bool(flag)
-    if state.world_size == 1:
+    if state.world_size == 1 or fetching():
         return mine
     together(_caller)
     found = torch.tensor([mine], dtype=torch.uint8)
@@ -178,6 +203,11 @@ def together(caller: str) -> None:
         raise DistifyError(
             f"runtime.{caller}() needs all ranks, but stands in a function that runtime.on_main() runs on rank 0 only: "
             f"it would wait forever. Call runtime.{caller}() before, and pass its result in."
+        )
+    if state.extra.get("in turn"):
+        raise DistifyError(
+            f"runtime.{caller}() needs all ranks, but stands in a block of runtime.main_first(), which they run one "
+            "after the other: it would wait forever. Move it out of the block."
         )
 
 

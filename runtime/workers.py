@@ -56,5 +56,10 @@ class PrivateFetcher:
         """The samples of an index list, collated."""
         if state.streams is None or not in_own_thread():  # streams can't be switched while another thread draws
             return self.inner.fetch(index)
-        with state.streams.fetching():
-            return self.inner.fetch(index)
+        before = state.extra.get("fetching", False)
+        state.extra["fetching"] = True
+        try:
+            with state.streams.fetching():
+                return self.inner.fetch(index)
+        finally:
+            state.extra["fetching"] = before

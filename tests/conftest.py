@@ -1,4 +1,4 @@
-"""Pools of gloo workers for tests on two and three ranks; they start when a test first asks for one."""
+"""Pools of gloo workers for tests on one to three ranks; they start when a test first asks for one."""
 
 from __future__ import annotations
 
@@ -9,6 +9,14 @@ import pytest
 from hypothesis import settings
 
 from tests.pool import Pool
+
+
+@pytest.fixture(scope="session")
+def pool1() -> Iterator[Pool]:
+    """One worker, for scripts as they are."""
+    pool = Pool(1)
+    yield pool
+    pool.close()
 
 
 @pytest.fixture(scope="session")

@@ -20,6 +20,7 @@ from ..facts.saved import LOADS, SAVES
 from ..facts.values import Role
 from ..findings import finding
 from . import Outcome, rule
+from ._fetched import Fetched
 from ._source import LOOPS, SHARDED, ancestors, calls, dotted, has_role, method_calls, setting
 
 if TYPE_CHECKING:
@@ -32,8 +33,11 @@ FILES = {**dict.fromkeys(SAVES, "save"), **dict.fromkeys(LOADS, "load")}
 @rule("checkpoint")
 def checkpoint(facts: Facts, options: Options) -> Iterator[Outcome]:
     """`runtime.save`, `load`, `state_dict`, `load_state_dict` and `clone`."""
+    fetched = Fetched(facts)
     for name, ours in FILES.items():
         for call in calls(facts, name):
+            if fetched.holds(call):
+                continue
             yield renamed(facts, call, ours)
             if ours == "save" and call.args and has_role(facts, call.args[0], Role.MODEL):
                 yield from pickled(facts, options, call)

@@ -6,6 +6,9 @@
 
 Clocks differ, so one process would leave the loop and the others wait for it for ever (pytorch/pytorch#22834). As soon
 as the time is up for one, it is for all. Conditions that only print something stay as they are.
+
+A file that decides over a save, a load or a training step is a clock of its own: a process that asks later finds what
+another one has written, or has a disk without it.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from ._clocks import of_program
 from ._order import asks_for_files
 from ._settle import Training
 from ._source import FUNCTIONS, LOOPS, ancestors, is_runtime_call
+from ._turns import to_agree_on
 
 if TYPE_CHECKING:
     from ..facts.model import Facts
@@ -34,6 +38,7 @@ def clock(facts: Facts, options: Options) -> Iterator[Outcome]:
     if not any(file.is_training for file in facts.program):
         return
     training, apart = Training(facts), of_program(facts)
+    files = {id(node) for node in to_agree_on(facts, training)}
     for node in ast.walk(facts.tree):
         if not isinstance(node, (ast.If, ast.While)):
             continue
@@ -41,7 +46,11 @@ def clock(facts: Facts, options: Options) -> Iterator[Outcome]:
             continue
         by_clock = apart.used and apart.differs(facts, node.test)
         steered = by_clock and (isinstance(node, ast.While) or steers(training, node))
-        if steered or (isinstance(node, ast.If) and asks_for_files(facts, node.test) and stops(facts, training, node)):
+        if (
+            steered
+            or id(node) in files
+            or (isinstance(node, ast.If) and asks_for_files(facts, node.test) and stops(facts, training, node))
+        ):
             params = {"runtime": facts.runtime_name, "name": "any", "options": {}}
             yield Wrap(Span.of(node.test), "wrap", params, kind="decision", code="DST601")
 

@@ -16,43 +16,18 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..edits import Enclose, Span
-from ..facts.values import Role
 from ..findings import finding
 from . import Outcome, rule
-from ._order import before_start, on_main_only, shared_condition
+from ._downloads import fetches
+from ._fetched import Fetched
+from ._order import before_start, shared_condition
 from ._settle import Training
-from ._source import RUNTIME, enclosing_with, has_role, index_in, keyword_value, position
-from ._writers import openers, writers
+from ._source import index_in, position
+from ._turns import is_settled, taken_in_turn
 
 if TYPE_CHECKING:
     from ..facts.model import Facts
     from ..options import Options
-
-FETCHERS = frozenset(
-    [
-        "urllib.request.urlretrieve",
-        "urllib.urlretrieve",
-        "wget.download",
-        "gdown.download",
-        "gdown.download_folder",
-        "gdown.cached_download",
-        "torch.hub.load",
-        "torch.hub.load_state_dict_from_url",
-        "torch.hub.download_url_to_file",
-        "torch.utils.model_zoo.load_url",
-        "torchvision.datasets.utils.download_url",
-        "torchvision.datasets.utils.download_and_extract_archive",
-        "datasets.load_dataset",
-        "nltk.download",
-        "huggingface_hub.snapshot_download",
-        "huggingface_hub.hf_hub_download",
-        "kagglehub.dataset_download",
-        "gensim.downloader.load",
-        "tiktoken.get_encoding",
-    ]
-)
-POSITIONAL = ("MNIST", "FashionMNIST", "KMNIST", "CIFAR10", "CIFAR100")
-DOWNLOAD = 4
 
 
 @rule("download", order=20)
@@ -60,49 +35,25 @@ def download(facts: Facts, options: Options) -> Iterator[Outcome]:
     """`with runtime.main_first():` around statements that download."""
     training = Training(facts)
     found: dict[int, ast.stmt] = {}
+    fetched = Fetched(facts)
     for name, group in facts.calls.items():
         for call in group:
-            if not fetches(facts, call, name) or facts.value(call.func).defs or is_settled(facts, call):
+            if (
+                fetched.holds(call)
+                or not fetches(facts, call, name)
+                or facts.value(call.func).defs
+                or is_settled(facts, call)
+            ):
                 continue
             statement = shared_condition(facts, call) or facts.statement(call)
             if is_simple(statement) and not training.runs(statement) and not before_start(facts, statement):
                 found[id(statement)] = statement
             else:
                 yield finding("DST131", call)
-    for call in [*openers(facts), *writers(facts)]:
-        condition = shared_condition(facts, call)
-        if condition is not None and not is_settled(facts, call):
-            found[id(condition)] = condition
+    found.update((id(condition), condition) for condition in taken_in_turn(facts, fetched))
     for first, last in neighbours(facts, sorted(found.values(), key=position)):
         params = {"runtime": facts.runtime_name}
         yield Enclose(Span.of(first), Span.of(last), "main_first", params, kind="download", code="DST112")
-
-
-def fetches(facts: Facts, call: ast.Call, name: str) -> bool:
-    """Whether a call may download."""
-    if name in FETCHERS or name.startswith("sklearn.datasets.fetch_"):
-        return True
-    if name.endswith(".from_pretrained") or name == "timm.create_model":
-        return name != "timm.create_model" or is_on(keyword_value(call, "pretrained"))
-    if name.startswith("torchvision.models."):
-        return is_on(keyword_value(call, "pretrained")) or is_on(keyword_value(call, "weights"))
-    switch = keyword_value(call, "download")
-    if switch is not None:
-        return is_on(switch) and (name.split(".")[0] != "builtins" or has_role(facts, call, Role.DATASET))
-    short = name.rsplit(".", 1)[-1]
-    plain = not any(isinstance(item, ast.Starred) for item in call.args)
-    named = name.startswith("torchvision.datasets.") and short in POSITIONAL
-    return named and plain and len(call.args) > DOWNLOAD and is_on(call.args[DOWNLOAD])
-
-
-def is_on(node: ast.expr | None) -> bool:
-    """Whether a switch is given and not plainly off."""
-    return node is not None and not (isinstance(node, ast.Constant) and node.value in (None, False))
-
-
-def is_settled(facts: Facts, call: ast.Call) -> bool:
-    """Whether a call is guarded already."""
-    return enclosing_with(facts, call, f"{RUNTIME}.main_first") is not None or on_main_only(facts, call)
 
 
 def is_simple(statement: ast.stmt) -> bool:

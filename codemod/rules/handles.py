@@ -23,6 +23,7 @@ from ..edits import AddImport, Enclose, Span, Wrap
 from ..findings import finding
 from . import Outcome, rule
 from ._apart import stands_apart
+from ._fetched import Fetched
 from ._order import before_start, on_main_only, shared_condition
 from ._source import argument, is_runtime_call
 from ._writers import openers, path_openers
@@ -35,12 +36,13 @@ if TYPE_CHECKING:
 @rule("handles")
 def handles(facts: Facts, options: Options) -> Iterator[Outcome]:
     """`open(…, "w")` and its like, `path.open("w")`."""
+    fetched = Fetched(facts)
     for call in openers(facts):
         name = argument(call, 0, "file")
-        if not is_settled(facts, call, name) and shared_condition(facts, call) is None:
+        if not fetched.holds(call) and not is_settled(facts, call, name) and shared_condition(facts, call) is None:
             yield from opened(facts, call, name, "main_file", {})
     for call, path in path_openers(facts):
-        if not is_settled(facts, call, path) and shared_condition(facts, call) is None:
+        if not fetched.holds(call) and not is_settled(facts, call, path) and shared_condition(facts, call) is None:
             kind = name_of_path(facts)
             yield from opened(facts, call, path, "main_path", {"path": kind or "pathlib.Path"})
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from ..edits import InsertBefore, Span
 from . import Outcome, rule
+from ._fetched import Fetched
 from ._order import before_start, on_main_only, shared_condition
 from ._source import argument, calls, function_of, index_in, is_runtime_call, method_calls
 from ._writers import openers, opens_for_writing, path_openers
@@ -37,9 +38,10 @@ def readback(facts: Facts, options: Options) -> Iterator[Outcome]:
     """`runtime.barrier()` before statements that read a file of a path that is opened for writing elsewhere."""
     written = set(paths_written(facts))
     placed: set[ast.stmt] = set()
+    fetched = Fetched(facts)
     for call, path in readers(facts) if written else ():
         statement = facts.statement(call)
-        if key(facts, path) not in written or statement in placed or before_start(facts, call):
+        if key(facts, path) not in written or statement in placed or before_start(facts, call) or fetched.holds(call):
             continue
         if on_main_only(facts, call) or shared_condition(facts, call) is not None or is_waited_for(facts, statement):
             continue

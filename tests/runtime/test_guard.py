@@ -184,3 +184,66 @@ def test_a_turn_inside_a_turn_is_the_same_turn(tmp_path: Path, pool2: Pool) -> N
     first, second = pool2.run(turn_in_turn, str(tmp_path))
     assert first == ["outer"]
     assert second == ["inner0", "outer"]
+
+
+def made_in_turn(folder: str) -> tuple[bool, float, float]:
+    runtime.init()
+    torch.manual_seed(3)
+    path = Path(folder) / "table.pt"
+    with runtime.main_first():
+        made = not path.exists()
+        if made:
+            runtime.save(torch.rand(4), path)
+            random.random()
+            runtime.on_main((Path(folder) / "made").touch)
+        table = runtime.load(path)
+    return made, table.sum().item(), torch.rand(1).item() + random.random()
+
+
+def test_a_file_made_in_turn(tmp_path: Path, pool2: Pool) -> None:
+    first, second = pool2.run(made_in_turn, str(tmp_path))
+    assert (first[0], second[0]) == (True, False)
+    assert first[1:] == second[1:], "ranks that found the file go on with the streams of the one that drew it"
+    assert (tmp_path / "made").exists()
+
+
+def in_turn(name: str) -> None:
+    runtime.init()
+    with runtime.main_first():
+        runtime.any(True) if name == "any" else runtime.barrier()
+
+
+@pytest.mark.parametrize("name", ["any", "barrier"])
+def test_what_needs_all_ranks_in_a_turn(name: str, pool2: Pool) -> None:
+    with pytest.raises(RankError, match=rf"runtime\.{name}\(\) needs all ranks") as error:
+        pool2.run(in_turn, name)
+    assert error.value.types == ["DistifyError", "RankFailed"]
+
+
+class Cached(torch.utils.data.Dataset[Any]):
+    """Fetches by the runtime's functions, an unequal number of times on each rank."""
+
+    def __init__(self, folder: str) -> None:
+        self.folder = Path(folder)
+
+    def __len__(self) -> int:
+        return 5
+
+    def __getitem__(self, i: int) -> Any:
+        with runtime.main_first():
+            runtime.on_main((self.folder / f"{i}").touch)
+        runtime.save(torch.tensor(float(i)), self.folder / f"{i}.pt")
+        assert runtime.any(i == 0) == (i == 0)
+        return runtime.load(self.folder / f"{i}.pt")
+
+
+def fetch_all(folder: str, workers: int) -> list[float]:
+    runtime.init()
+    loader = runtime.shard(torch.utils.data.DataLoader(Cached(folder), batch_size=3, num_workers=workers))
+    return [x for batch in loader for x in runtime.gather(batch).tolist()]
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_fetch_waits_for_nobody(workers: int, tmp_path: Path, pool2: Pool) -> None:
+    assert pool2.run(fetch_all, str(tmp_path), workers) == [[0.0, 1.0, 2.0, 3.0, 4.0]] * 2
+    assert len(list(tmp_path.iterdir())) == 10

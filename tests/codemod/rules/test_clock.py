@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.codemod.rules.checks import check_noop, check_rewritten
+from tests.codemod.helpers import convert
+from tests.codemod.rules.checks import HEAD, check_noop, check_rewritten
 
 TRAIN = """
 import time
@@ -118,3 +119,38 @@ for x, y in DataLoader(data, batch_size=4):
 
 def test_signals_reach_processes_one_by_one() -> None:
     check_rewritten("clock", SIGNAL, SIGNAL.replace("if stop:", "if runtime.any(stop):"))
+
+
+RESUMED = "for x, y in DataLoader(data, batch_size=4):\n"
+FILES = {
+    "a load": ("if os.path.exists('a.pt'):\n    state = torch.load('a.pt')\n", "runtime.any(os.path.exists('a.pt'))"),
+    "a way out": (
+        "def cached(path):\n    if os.path.exists(path):\n        return np.load(path)\n    made = np.zeros(3)\n"
+        "    np.save(path, made)\n    return made\n",
+        "runtime.any(os.path.exists(path))",
+    ),
+    "taken in turn": (
+        "if not os.path.exists('a.pt'):\n    torch.save(torch.zeros(3), 'a.pt')\n",
+        "with runtime.main_first():\n    if not os.path.exists('a.pt'):\n        runtime.save(",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_files_that_decide_over_what_needs_all(name: str) -> None:
+    before, expected = FILES[name]
+    source = TRAIN.format(inside="pass").replace(RESUMED, before + RESUMED)
+    result = convert("import os\nimport numpy as np\n" + HEAD + source)
+    assert expected in result.data.decode()
+    assert convert(result.data.decode()).data == result.data
+
+
+def test_what_a_sample_needs_is_nobody_elses_matter() -> None:
+    fetch = (
+        "class Rows(torch.utils.data.Dataset):\n    def __getitem__(self, i):\n        return self.row(f'{i}.pt')\n"
+        "    def row(self, path):\n        if not os.path.exists(path):\n            torch.save(torch.zeros(3), path)\n"
+        "        return torch.load(path)\n"
+    )
+    source = TRAIN.format(inside="pass").replace(RESUMED, fetch + RESUMED)
+    result = convert("import os\n" + HEAD + source)
+    assert fetch in result.data.decode()
