@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Generator, Iterable, Iterator
 from typing import TypeVar
 
@@ -30,7 +31,9 @@ def cycle(iterable: Iterable[Item]) -> Generator[Item, None, None]:
         NotInitialized: `init` has not run.
     """
     require("cycle")
-    return _rounds(iter(iterable))  # at once, as there: a loader draws its seed when it is begun
+    made = _rounds(iter(iterable))  # at once, as there: a loader draws its seed when it is begun
+    state.extra.setdefault("cycles", []).append(weakref.ref(made))
+    return made
 
 
 def _rounds(first: Iterator[Item]) -> Generator[Item, None, None]:

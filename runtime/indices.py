@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import zlib
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
@@ -23,11 +24,13 @@ class Share:
         counts: rows of every rank; `None` if the batch is passed on whole.
         last: whether it ends the pass; `None` if that isn't known.
         mark: tells which samples it holds; 0 where ranks can't differ, or that isn't known.
+        digest: of all index lists up to this batch, as the original has them.
     """
 
     counts: tuple[int, ...] | None
     last: bool | None
     mark: int = 0
+    digest: int = 0
 
 
 @dataclass(frozen=True)
@@ -81,10 +84,28 @@ class Slices:
         self.per_device = per_device
         self.ahead = ahead
         self.passes: list[Pass] = []
+        self.behind = 0  # batches that the next pass passes over
 
     def __len__(self) -> int:
         batches = len(self.inner)  # type: ignore[arg-type]
         return -(-batches // self.world_size) if self.per_device else batches
+
+    def watch(self, start: Callable[[], Iterator[Any]], behind: int) -> tuple[Iterator[Any], Pass | None]:
+        """A loader's iterator, and its pass over the index lists, if it has any.
+
+        Args:
+            start: makes the iterator.
+            behind: how many batches it passes over.
+        """
+        self.passes.clear()
+        self.behind = behind
+        try:
+            inner = start()
+            # The loader makes an iterator over its index lists once or twice at this moment, and uses the latest one.
+            return inner, self.passes[-1] if self.passes else None
+        finally:
+            self.passes.clear()
+            self.behind = 0
 
     def __iter__(self) -> Pass:
         made = Pass(self)
@@ -111,10 +132,28 @@ class Pass(Iterator[Any]):
         self.totals = slices.totals()
         self.made = 0
         self.waiting: list[Any] = []
+        self.digest = 0
+        self.behind = slices.behind
+        self.caught: int | None = None  # the digest when it had caught up
+
+    def catch_up(self) -> None:
+        """Pass over the batches that an earlier run had drawn, reading no sample.
+
+        Raises:
+            StopIteration: there are not as many.
+        """
+        behind, self.behind = self.behind, 0
+        for _ in range(behind):
+            self._group()
+            self.made += 1
+        self.caught = self.digest
 
     def __next__(self) -> Any:
         slices = self.slices
+        if self.behind:
+            self.catch_up()
         group = self._group()
+        digest = self.digest
         last = None if self.totals is None else self.made + 1 == len(self.totals)
         if last is None and slices.ahead:
             self.waiting = self._read()
@@ -126,7 +165,7 @@ class Pass(Iterator[Any]):
             index, rows = deal(group, slices.rank, slices.world_size)
         elif not slices.whole and _is_list(index):
             index, rows = own(index, slices.rank, slices.world_size)
-        self.shares.append(Share(rows, last, found))
+        self.shares.append(Share(rows, last, found, digest))
         return index
 
     def _group(self) -> list[Any]:
@@ -142,6 +181,7 @@ class Pass(Iterator[Any]):
         wanted = self.slices.world_size if self.slices.per_device else 1
         for index in self.indices:
             group.append(index)
+            self.digest = zlib.crc32(repr(index).encode(), self.digest)
             if len(group) == wanted:
                 break
         return group

@@ -16,6 +16,7 @@ from .slicing import SliceError, by_size
 from .state import state
 
 if TYPE_CHECKING:
+    from .positions import Progress
     from .shard import ShardedLoader
 
 
@@ -26,12 +27,14 @@ class BatchIterator(Iterator[Any]):
         loader: the sharded loader.
         inner: its own iterator.
         indices: notes how each batch is shared out; `None` where batches aren't cut by index.
+        progress: how far the pass has come, for checkpoints.
     """
 
-    def __init__(self, loader: ShardedLoader, inner: Iterator[Any], indices: Pass | None) -> None:
+    def __init__(self, loader: ShardedLoader, inner: Iterator[Any], indices: Pass | None, progress: Progress) -> None:
         self.sharding = loader._sharding
         self.inner = inner
         self.indices = indices
+        self.progress = progress
         self.waiting: list[tuple[Any, tuple[int, ...], int]] = []
         name = f"the loader over {type(loader.dataset).__name__}"
         sizes = None if indices is None else indices.totals
@@ -41,12 +44,19 @@ class BatchIterator(Iterator[Any]):
         self.mark = 0
         self.batches = state.batches or Batches()
         self.source = self.batches.source(name, indices.totals if indices is not None else None)
+        self.source.made = progress.batches
         follow(self, self.source)
+
+    def skip(self, batches: int) -> None:
+        """Read and drop."""
+        for _ in range(batches):
+            self._read()
 
     def __next__(self) -> Any:
         if os.environ.get("DISTIFY_DEBUG", "") not in ("", "0"):
             guard.check_streams(f"{self.source.name} is asked for a batch")
         self.source.apart |= not guard.in_own_thread()
+        self.progress.apart = self.source.apart
         found: tuple[Any, tuple[int, ...], int, bool | None] | None = None
         with suppress(StopIteration):
             found = self._known_end() if self.indices is not None else self._unknown_end()
@@ -54,8 +64,10 @@ class BatchIterator(Iterator[Any]):
             check_batch(self.source, None if found is None else found[1], 0 if found is None else self.mark)
         if found is None:
             self.source.finish()
+            self.progress.over = True
             raise StopIteration
         batch, rows, local, last = found
+        self.progress.batches += 1
         self.batches.record(self.source, rows, batch, local=local, last=last)
         return batch
 
@@ -81,6 +93,7 @@ class BatchIterator(Iterator[Any]):
             raise
         share = shares.popleft()
         self.mark = share.mark
+        self.progress.digest = share.digest
         if share.counts is not None:
             return item, share.counts, max(share.counts[self.sharding.rank], 1), share.last
         batch, rows, local = self._arrived(item)

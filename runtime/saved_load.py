@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from . import generators, saved_streams
+from . import generators, saved_positions, saved_streams
 from .backends.base import group_parameters
 from .backends.pieces import Piece
 from .checkpoint import load_state_dict
@@ -54,6 +54,7 @@ class Loading:
             self.optimizers.append((optimizer, self._optimizer(optimizer, saved)))
         self._objects()
         self.values = {name: decode(node, self._new) for name, node in self.record["values"].items()}
+        self.positions = saved_positions.plan(self.run, self.record["loaders"], self._new)
         self.streams = saved_streams.plan(self.run, self.record["streams"], self._new)
 
     def _count(self, kind: str, saved: list[Record], here: list[Any]) -> None:
@@ -185,6 +186,7 @@ class Loading:
                 generators.set_state(item, found)
         if run.precision is not None and run.precision.scaler is not None and self.record["scaler"] is not None:
             run.precision.scaler.load_state_dict(self.record["scaler"])
+        self.positions()
         self.streams()
         return self.values
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from . import generators, saved_streams
+from . import generators, saved_positions, saved_streams
 from .backends.pieces import Piece
 from .checkpoint import state_dict
 from .prepare import prepared
@@ -45,6 +45,7 @@ def collect(run: State, given: dict[str, Any]) -> tuple[Record, Tensors]:
         ],
         "scaler": _scaler(run),
         **_given(run, given, tensors),
+        "loaders": saved_positions.collect(tensors),
         "streams": saved_streams.collect(run, tensors),
     }
     return record, tensors

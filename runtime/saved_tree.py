@@ -57,9 +57,11 @@ def encode(value: Any, key: str, tensors: Tensors, code: bool = False) -> Any:
         return {"code": getattr(value, "__qualname__", "")}
     numpy = sys.modules.get("numpy")
     if numpy is not None and isinstance(value, (numpy.ndarray, numpy.generic)) and value.dtype.kind in "biufc":
-        data = torch.frombuffer(bytearray(value.tobytes()), dtype=torch.uint8) if value.size else torch.empty(0)
-        form = [value.dtype.str, list(value.shape), isinstance(value, numpy.generic)]
-        return {"array": [*form, _enter(data, key, tensors)]}
+        if isinstance(value, numpy.generic):
+            return {"number": [value.dtype.str, base64.b64encode(value.tobytes()).decode()]}
+        data = torch.empty(value.nbytes, dtype=torch.uint8)
+        data.numpy()[:] = numpy.frombuffer(value.tobytes(), dtype=numpy.uint8)
+        return {"array": [value.dtype.str, list(value.shape), _enter(data, key, tensors)]}
     raise Unstorable(
         f"{key} is a {kind.__module__}.{kind.__qualname__}, which can't be stored without pickled code. Pass "
         "plain values (numbers, strings, tensors, lists, dicts of them), or an object that has state_dict and "
@@ -90,7 +92,7 @@ def decode(node: Any, tensor: Callable[[str], Any], now: Any = None) -> Any:
 
     Args:
         node: what it returned.
-        tensor: the tensor of a key.
+        tensor: the tensor of a key; it may be filled later.
         now: what stands in that place at the moment; code is taken from there.
 
     Raises:
@@ -116,7 +118,8 @@ def decode(node: Any, tensor: Callable[[str], Any], now: Any = None) -> Any:
     if tag in _SEQUENCES:
         return _SEQUENCES[tag](decode(item, tensor, _at(now, k)) for k, item in enumerate(held))
     if tag == "array":
-        return _array(held[0], held[1], held[2], tensor(held[3]))
+        kind, shape, key = held
+        return tensor(key).numpy().view(kind).reshape(shape)  # shares memory with what is read later
     return _scalar(tag, held)
 
 
@@ -131,6 +134,10 @@ _SEQUENCES: dict[str, Callable[[Any], Any]] = {
 def _scalar(tag: str, held: Any) -> Any:
     if tag == "bytes":
         return base64.b64decode(held)
+    if tag == "number":
+        import numpy
+
+        return numpy.frombuffer(base64.b64decode(held[1]), dtype=numpy.dtype(held[0]))[0]
     if tag == "complex":
         return complex(*held)
     if tag == "device":
@@ -139,13 +146,6 @@ def _scalar(tag: str, held: Any) -> Any:
     if isinstance(found, torch.dtype):
         return found
     raise ValueError(f"no value is written as {tag!r}")
-
-
-def _array(kind: str, shape: list[int], scalar: bool, data: Tensor) -> Any:
-    import numpy
-
-    found = numpy.frombuffer(data.cpu().numpy().tobytes(), dtype=numpy.dtype(kind)).reshape(shape).copy()
-    return found[()] if scalar else found
 
 
 def _at(value: Any, key: Any) -> Any:

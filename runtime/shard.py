@@ -12,10 +12,13 @@ from typing import Any, TypeVar
 import torch.utils.data.dataloader as torch_dataloader
 from torch.utils.data import DataLoader, IterableDataset, IterDataPipe, MapDataPipe, default_collate, default_convert
 
+from . import positions
 from .collate import WholeCollate
 from .indices import Slices
 from .passes import BatchIterator
+from .positions import Position
 from .state import require, state
+from .tracked import track
 from .workers import PrivateFetcher, PrivateWorker
 
 Loader = TypeVar("Loader", bound="DataLoader[Any]")
@@ -68,9 +71,12 @@ def shard(loader: Loader) -> Loader:
             "source where they arrive: batch = runtime.split(batch)."
         )
     assert state.config is not None
-    if isinstance(loader, ShardedLoader) or (state.world_size == 1 and state.config.accumulate == 1):
+    if state.world_size == 1 and state.config.accumulate == 1:
+        return track(loader)
+    if isinstance(loader, ShardedLoader):
         return loader
     loader.__dict__["_sharding"] = plan(loader)
+    loader.__dict__["_position"] = positions.of(loader)
     loader.in_order = True  # all ranks must hold slices of the same batch
     loader.__class__ = _sharded(type(loader))  # type: ignore[assignment, arg-type]
     _say_arithmetic(loader)
@@ -104,15 +110,15 @@ class ShardedLoader(DataLoader[Any]):
     """What a sharded loader's class does differently; it goes in front of the loader's own class."""
 
     _sharding: Sharding
+    _position: Position
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
-        slices = self._sharding.slices
-        slices.passes.clear()
-        inner = super().__iter__()
-        # The loader makes an iterator over its index lists once or twice at this moment, and uses the latest one.
-        indices = slices.passes[-1] if slices.passes else None
-        slices.passes.clear()
-        return BatchIterator(self, inner, indices)
+        progress, now = self._position.begin(self)
+        with self._position.making(self):
+            inner, indices = self._sharding.slices.watch(super().__iter__, progress.batches)
+        made = BatchIterator(self, inner, indices, progress)
+        self._position.begun(self, progress, now, made, indices)
+        return made
 
     def __len__(self) -> int:
         sharding, batches = self._sharding, super().__len__()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import random
 import threading
 from collections import namedtuple
@@ -457,7 +458,8 @@ def test_one_process_leaves_the_loader_alone() -> None:
         runtime.init()
         loader = DataLoader(Numbers(), 7)
         assert runtime.shard(loader) is loader
-        assert type(loader) is DataLoader
+        assert isinstance(loader, DataLoader)
+        assert type(pickle.loads(pickle.dumps(loader))) is DataLoader
     finally:
         runtime.shutdown()
 

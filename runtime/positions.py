@@ -1,0 +1,193 @@
+"""How far each sharded loader has come, so that a run which goes on from a checkpoint begins in the middle of a pass.
+
+A pass is replayed: the random streams are set to what they were when it began, the loader is iterated, and what had
+been drawn is passed over; of a map-style data set only the index lists, so that no sample is read. Then the streams
+are set forward again.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader
+
+from . import generators, streams
+from .indices import Pass
+from .state import DistifyError, state
+
+Snapshot = dict[str, Any]
+
+
+@dataclass(eq=False)
+class Progress:
+    """One pass over a loader.
+
+    Attributes:
+        begun: random streams and generators when it began.
+        batches: how many the loop has got.
+        digest: of the index lists that they were made from, 0 if there are none.
+        over: it is exhausted.
+        apart: it is read in another thread, ahead of what is in use.
+        kept: workers of the pass before do its work (`persistent_workers`), so no seed was drawn for them.
+    """
+
+    begun: Snapshot
+    batches: int = 0
+    digest: int = 0
+    over: bool = False
+    apart: bool = False
+    kept: bool = False
+
+
+@dataclass(eq=False)
+class Position:
+    """Of one sharded loader.
+
+    Attributes:
+        loader: weak reference to it.
+        passes: iterators that are alive.
+        resume: what the next pass passes over.
+        kept: in the run that is gone on with, the next pass had its workers already.
+    """
+
+    loader: weakref.ref[DataLoader[Any]]
+    passes: weakref.WeakKeyDictionary[Any, Progress] = field(default_factory=weakref.WeakKeyDictionary)
+    resume: Progress | None = None
+    kept: bool = False
+
+    def begin(self, loader: DataLoader[Any]) -> tuple[Progress, Snapshot | None]:
+        """Before an iterator is made: what is to be passed over, and the streams to set when that is done."""
+        resume, self.resume = self.resume, None
+        if resume is None:
+            return Progress(_snapshot(loader), kept=self.kept or has_workers(loader)), None
+        now = _snapshot(loader)
+        _restore(loader, resume.begun)
+        return resume, now
+
+    @contextmanager
+    def making(self, loader: DataLoader[Any]) -> Iterator[None]:
+        """While an iterator is made: no seed is drawn for workers that the run which is gone on with had already."""
+        kept, self.kept = self.kept, False
+        if not kept or has_workers(loader):
+            yield
+            return
+        generator, loader.generator = loader.generator, torch.Generator()
+        try:
+            yield
+        finally:
+            loader.generator = generator
+
+    def begun(
+        self, loader: DataLoader[Any], progress: Progress, now: Snapshot | None, iterator: Any, indices: Pass | None
+    ) -> None:
+        """After it: pass over what the pass had drawn already.
+
+        Args:
+            loader: this one, or a copy of it.
+            progress, now: of `begin`.
+            iterator: of the pass; `skip(batches)` reads and drops batches.
+            indices: its index lists, where it has any.
+
+        Raises:
+            DistifyError: the pass is not the one that was saved.
+        """
+        self.passes[iterator] = progress
+        if now is None:
+            return
+        try:
+            if indices is not None:
+                if indices.caught is None:
+                    indices.catch_up()
+            else:
+                iterator.skip(progress.batches)
+        except StopIteration:
+            raise DistifyError(_lost(loader, "it ends before the batch at which the checkpoint was written")) from None
+        if indices is not None and indices.caught != progress.digest:
+            raise DistifyError(_lost(loader, "its sampler draws other samples than before"))
+        _restore(loader, now)
+
+    def running(self) -> Progress | None:
+        """The pass that has begun and is not over.
+
+        Raises:
+            DistifyError: there are several, or it can't be told how far it is.
+        """
+        found = [one for one in self.passes.values() if not one.over]
+        loader = self.loader()
+        if not found or loader is None:
+            return None
+        if len(found) > 1 or found[0].apart:
+            why = "is read in another thread, ahead of the batch in use" if found[0].apart else "runs more than once"
+            raise DistifyError(
+                f"runtime.save_state(): the pass over {name_of(loader)} {why}, so a run that goes on from here could "
+                "not tell where to begin. Save between two passes."
+            )
+        return found[0]
+
+
+def _lost(loader: DataLoader[Any], why: str) -> str:
+    return (
+        f"the pass over {name_of(loader)} that the checkpoint was written in can't be gone on with: {why}. Its order "
+        "depends on more than the random streams at its beginning. Save at the end of a pass."
+    )
+
+
+def name_of(loader: DataLoader[Any]) -> str:
+    return f"the loader over {type(loader.dataset).__name__}"
+
+
+def has_workers(loader: DataLoader[Any]) -> bool:
+    """Whether the workers of an earlier pass do the work of the next."""
+    return getattr(loader, "_iterator", None) is not None
+
+
+def of(loader: DataLoader[Any]) -> Position:
+    """The position of a loader, from when it is sharded on."""
+    known: list[Position] = state.extra.setdefault("positions", [])
+    known[:] = [one for one in known if one.loader() is not None]
+    found = Position(weakref.ref(loader))
+    known.append(found)
+    pending = state.extra.get("positions ahead", [])
+    fits = next((entry for entry in pending if entry[0] == signature(loader)), None)
+    if fits is not None:
+        pending.remove(fits)
+        fits[1](found)
+    return found
+
+
+def signature(loader: DataLoader[Any]) -> list[Any]:
+    """What tells the loaders of a program apart: kind and size of the data set, batch size."""
+    try:
+        size: int | None = len(loader.dataset)  # type: ignore[arg-type]
+    except (TypeError, NotImplementedError):
+        size = None
+    return [type(loader.dataset).__name__, size, loader.batch_size]
+
+
+def held_generators(loader: DataLoader[Any]) -> dict[str, Any]:
+    """The generators that a loader and its samplers keep, by where."""
+    found = {}
+    for owner in ("", "sampler", "batch_sampler", "dataset" if state.world_size == 1 else ""):
+        holder = getattr(loader, owner) if owner else loader
+        for name, item in getattr(holder, "__dict__", {}).items():
+            if generators.get_state(item) is not None:
+                found[f"{owner}.{name}"] = item
+    return found
+
+
+def _snapshot(loader: DataLoader[Any]) -> Snapshot:
+    held = {name: generators.get_state(item) for name, item in held_generators(loader).items()}
+    return {"streams": streams.capture(), "generators": held}
+
+
+def _restore(loader: DataLoader[Any], found: Snapshot) -> None:
+    streams.restore(found["streams"])
+    held = held_generators(loader)
+    for name, item in found["generators"].items():
+        if name in held:
+            generators.set_state(held[name], item)
