@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from .collectives import all_reduce, average
+from .lost import reach
 from .own import own
 from .state import state
 from .window import newest_batch
@@ -108,7 +109,7 @@ def _merge(x: Tensor, filler: bool) -> tuple[Tensor, Tensor, Tensor]:
     if filler:
         mine.zero_()
     table = [torch.empty_like(mine) for _ in range(state.world_size)]
-    dist.all_gather(table, mine, group=state.reduce_group)
+    reach(dist.all_gather, table, mine, group=state.reduce_group)
     rows = torch.stack(table)
     channels = x.shape[1]
     means, variances, counts = rows[:, :channels], rows[:, channels:-1], rows[:, -1:]
@@ -225,5 +226,5 @@ def share_statistics(module: nn.Module) -> None:
     for layer in module.modules():
         if layer in _stale() and isinstance(layer, _BatchNorm):
             for buffer in layer.buffers(recurse=False):
-                dist.broadcast(buffer, 0, group=state.reduce_group)
+                reach(dist.broadcast, buffer, 0, group=state.reduce_group)
             _stale().discard(layer)

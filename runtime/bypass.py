@@ -16,6 +16,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from . import guard
 from .backends.base import group_parameters
+from .lost import reach
 from .optim import against_step, steps
 from .state import DistifyError, state
 
@@ -24,7 +25,6 @@ TOLERANCE = 0.01  # of the norm: ranks that compute the same on GPUs may differ 
 
 def install() -> None:
     """Watch the steps of all optimizers."""
-    state.extra["process"] = os.getpid()
     state.extra["steps watched"] = register_optimizer_step_pre_hook(_check)
 
 
@@ -80,7 +80,7 @@ def differ(grads: Iterable[Tensor | None]) -> bool:
             mark += _mark(grad.detach()).cpu()
     mark = mark.to(state.device)
     both = torch.cat([mark, -mark])
-    dist.all_reduce(both, dist.ReduceOp.MAX, group=state.reduce_group)
+    reach(dist.all_reduce, both, dist.ReduceOp.MAX, group=state.reduce_group)
     high, low = both[:3].tolist(), (-both[3:]).tolist()
     if high[0] != low[0]:
         return True

@@ -18,6 +18,8 @@ from .backends.base import CUTTING, Backend
 from .collectives import together
 from .guard import any as any_rank
 from .guard import by_itself, on_main
+from .lost import reach
+from .meeting import meet
 from .state import DistifyError, require, state
 from .wholes import Wholes
 
@@ -115,7 +117,7 @@ def _within_reach(f: Any) -> Any:
     if not isinstance(f, (str, os.PathLike)) or by_itself() or not any_rank(not os.path.exists(f)):
         return f
     box: list[bytes | None] = [on_main(_bytes_of, os.fspath(f))]
-    dist.broadcast_object_list(box, src=0, group=state.reduce_group)
+    reach(dist.broadcast_object_list, box, src=0, group=state.reduce_group)
     assert box[0] is not None
     return io.BytesIO(box[0])
 
@@ -153,6 +155,7 @@ def state_dict(obj: Any, prefix: str = "", host: bool = True) -> dict[str, Any]:
     assert run.backend is not None
     if run.backend.name in CUTTING and is_cut(obj, run.backend):
         together("state_dict")
+        meet("runtime.state_dict()")
     if isinstance(obj, (nn.Module, Optimizer)):
         whole: dict[str, Any] = prefixed(run.backend.state_dict(obj, host), prefix)
         return whole
@@ -179,6 +182,7 @@ def load_state_dict(obj: Any, state_dict: dict[str, Any], prefix: str = "", **op
     assert run.backend is not None
     if run.backend.name in CUTTING and is_cut(obj, run.backend):
         together("load_state_dict")
+        meet("runtime.load_state_dict()")
     if isinstance(obj, (nn.Module, Optimizer)):
         given = unprefixed(state_dict, prefix)
         if isinstance(obj, nn.Module) and run.backend.name in CUTTING:

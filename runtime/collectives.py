@@ -13,6 +13,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from .lost import reach
 from .own import check_own
 from .state import DistifyError, state
 
@@ -21,7 +22,7 @@ SMALL = 4096  # elements up to which values are accumulated in double precision
 
 def all_reduce(x: Tensor, op: Any = None) -> Tensor:
     """Reduce a contiguous tensor over all ranks, in place (sum if `op` is not given); returns it."""
-    dist.all_reduce(x, op=dist.ReduceOp.SUM if op is None else op, group=state.reduce_group)
+    reach(dist.all_reduce, x, op=dist.ReduceOp.SUM if op is None else op, group=state.reduce_group)
     return x
 
 
@@ -192,7 +193,7 @@ def exchange(numbers: Sequence[int], room: int = 16) -> list[list[int]]:
     mine[: len(numbers)] = torch.tensor(list(numbers), dtype=torch.int64)
     mine = mine.to(device)
     table = [torch.empty_like(mine) for _ in range(state.world_size)]
-    dist.all_gather(table, mine, group=state.reduce_group)
+    reach(dist.all_gather, table, mine, group=state.reduce_group)
     found: list[list[int]] = torch.stack(table).tolist()
     return found
 

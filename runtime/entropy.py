@@ -20,6 +20,7 @@ import torch
 import torch.distributed as dist
 from torch.utils.data import get_worker_info
 
+from .lost import reach
 from .state import state
 from .streams import mix, numpy_random
 
@@ -32,7 +33,7 @@ def install() -> None:
     if "entropy" in state.extra:
         return
     base = torch.tensor([int.from_bytes(os.urandom(7), "little")])
-    dist.broadcast(base, src=0, group=state.reduce_group)
+    reach(dist.broadcast, base, src=0, group=state.reduce_group)
     state.extra["entropy"] = _Entropy(int(base.item()), os.getpid())
     undo: list[Callable[[], None]] = []
     state.extra["entropy_undo"] = undo

@@ -38,8 +38,8 @@ def _extreme(name: str, x: Any, of: Any) -> Any:
     run = require(name)
     if run.world_size == 1:
         return x
-    batch = batch_of(run, name, of)
     value, back = as_tensor(x)
+    batch = batch_of(run, name, of, value)
     same_shape(name, value)
     if value.is_complex():
         raise DistifyError(f"runtime.{name}(): complex numbers have no order")

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import traceback
 from contextlib import suppress
 from datetime import timedelta
 from types import TracebackType
 
 import torch.distributed as dist
 
+from .lost import explain, from_network, leave_word
+from .places import described, lines
 from .state import state
 
 GRACE = 10  # seconds that the main rank gets for its exit handlers (trackers flush there) after an uncaught exception
@@ -39,6 +42,10 @@ def _end(kind: type[BaseException], error: BaseException, trace: TracebackType |
     try:
         sys.stderr.write(f"distify: rank {state.rank} of {state.world_size} failed:\n")
         state.extra.get("excepthook", sys.__excepthook__)(kind, error, trace)
+        if from_network(error):
+            sys.stderr.write(f"distify: {explain(error, trace)}\n")
+        place = described(lines(trace))
+        leave_word(f"failed with {traceback.format_exception_only(kind, error)[-1].strip()[:300]} at {place}")
     finally:
         for stream in (sys.stdout, sys.stderr):
             with suppress(Exception):
@@ -54,5 +61,7 @@ def _end(kind: type[BaseException], error: BaseException, trace: TracebackType |
 def wait_for_all() -> None:
     """Let all ranks arrive before the group is destroyed; a rank that is gone is not waited for longer than `GRACE`."""
     if state.reduce_group is not None:
-        with suppress(Exception):
+        try:
             dist.monitored_barrier(state.reduce_group, timedelta(seconds=GRACE))
+        except Exception:
+            leave_word("has come to the end of its script")

@@ -10,6 +10,8 @@ from torch import Tensor
 
 from .batches import Batch
 from .collectives import arriving, enroll, exchange, leaf_if, nothing, together, wants_gradient
+from .lost import reach
+from .meeting import meet
 from .state import DistifyError, require, state
 
 
@@ -35,8 +37,18 @@ def gather(x: Any, dim: int = 0, of: Any = None) -> Any:
     if run.world_size == 1:
         return x
     together("gather")
+    meet("runtime.gather()", _kind(x))
     assert run.batches is not None
     return _gather(x, dim, run.batches.current("gather", of))
+
+
+def _kind(x: Any) -> str:
+    """What must be equal on all ranks: the rows need not be."""
+    if isinstance(x, Tensor):
+        return str(x.dtype).removeprefix("torch.")
+    if isinstance(x, dict):
+        return "{" + ", ".join(f"{key}: {_kind(value)}" for key, value in x.items()) + "}"
+    return type(x).__name__
 
 
 def _widened(x: Any, half: torch.dtype) -> Any:
@@ -78,7 +90,7 @@ def _gather(x: Any, dim: int, batch: Batch) -> Any:
 def _objects(x: list[Any], batch: Batch) -> list[Any]:
     parts: list[list[Any]] = [[] for _ in range(state.world_size)]
     mine = [] if batch.filler else [_moved(item, torch.device("cpu")) for item in x]
-    dist.all_gather_object(parts, mine, group=state.reduce_group)
+    reach(dist.all_gather_object, parts, mine, group=state.reduce_group)
     device = next((t.device for item in x for t in _tensors(item)), torch.device("cpu"))
     return [_moved(item, device) for part in parts for item in part]
 
@@ -141,7 +153,7 @@ def _collect(x: Tensor, dim: int, counts: list[int]) -> Tensor:
     raw = padded.view(-1).view(torch.uint8) if size else torch.empty(0, dtype=torch.uint8, device=x.device)
     parts = [torch.empty_like(raw) for _ in counts]
     if size:
-        dist.all_gather(parts, raw, group=state.reduce_group)
+        reach(dist.all_gather, parts, raw, group=state.reduce_group)
     pieces = [part.view(x.dtype).view(padded.shape)[:count] for part, count in zip(parts, counts, strict=True)]
     whole = torch.cat(pieces)
     return whole if dim == 0 else whole.movedim(0, dim).contiguous()

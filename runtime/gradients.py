@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from .leaves import settled
+from .meeting import meet
 from .own import own
 from .state import DistifyError, require
 from .trace import trace
@@ -51,6 +52,8 @@ def backward(
     notes = trace()
     if notes is not None:
         notes.backward(loss)
+    if run.world_size > 1:
+        meet("runtime.backward()", f"a loss after {run.recorded} reductions")
     window = run.windows.active()
     sync = bool(sync) if window is None else window.ends
     if window is not None and window.corrected != 1.0:  # an earlier backward of this block put the window right
@@ -100,6 +103,7 @@ def grad(
     """
     backend = require("grad").backend
     assert backend is not None
+    meet("runtime.grad()")
     given = {
         "grad_outputs": grad_outputs,
         "retain_graph": retain_graph,

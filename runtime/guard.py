@@ -15,6 +15,8 @@ from torch import Tensor
 from torch.utils.data import get_worker_info
 
 from . import streams
+from .lost import reach
+from .meeting import meet
 from .state import DistifyError, require, state
 
 Result = TypeVar("Result")
@@ -48,6 +50,7 @@ def on_main(function: Callable[..., Result], *args: Any, **kwargs: Any) -> Resul
         return function(*args, **kwargs)
     if state.extra.get("in turn"):  # the first rank of each machine: each has its own disk, and they share theirs
         return function(*args, **kwargs) if state.local_rank == 0 else None
+    meet("runtime.on_main()")
     if state.rank != 0:
         moved = _receive()
         if moved is not None:
@@ -68,12 +71,12 @@ def on_main(function: Callable[..., Result], *args: Any, **kwargs: Any) -> Resul
 
 
 def _send(error: BaseException | None, moved: dict[str, Any] | None) -> None:
-    dist.broadcast_object_list([_describe(error), moved], src=0, group=state.reduce_group)
+    reach(dist.broadcast_object_list, [_describe(error), moved], src=0, group=state.reduce_group)
 
 
 def _receive() -> dict[str, Any] | None:
     box: list[Any] = [None, None]
-    dist.broadcast_object_list(box, src=0, group=state.reduce_group)
+    reach(dist.broadcast_object_list, box, src=0, group=state.reduce_group)
     _raise_there([box[0]])
     moved: dict[str, Any] | None = box[1]
     return moved
@@ -100,7 +103,7 @@ def _raise_there(found: list[tuple[str, Any] | None]) -> None:
 def _agree(error: BaseException | None) -> None:
     """Tell all ranks whether this one failed; raise on all if any did, its own exception where it came from."""
     found: list[Any] = [None] * state.world_size
-    dist.all_gather_object(found, _describe(error), group=state.reduce_group)
+    reach(dist.all_gather_object, found, _describe(error), group=state.reduce_group)
     if error is not None:
         raise error
     _raise_there(found)
@@ -120,6 +123,7 @@ def main_first() -> Iterator[None]:
     if by_itself():
         yield
         return
+    meet("runtime.main_first()")
     turn = 0 if state.rank == 0 else 1 if state.local_rank == 0 else 2
     for _ in range(turn):
         _agree(None)
@@ -188,8 +192,9 @@ def any(flag: Any, *, _caller: str = "any") -> bool:
     if state.world_size == 1 or fetching():
         return mine
     together(_caller)
+    meet(f"runtime.{_caller}()")
     found = torch.tensor([mine], dtype=torch.uint8)
-    dist.all_reduce(found, dist.ReduceOp.MAX, group=state.reduce_group)
+    reach(dist.all_reduce, found, dist.ReduceOp.MAX, group=state.reduce_group)
     return bool(found.item())
 
 
@@ -228,11 +233,12 @@ def check_streams(where: str) -> None:
     if state.world_size == 1 or state.streams is None or state.streams.depth > 0 or not in_own_thread():
         return
     together("shard")
+    meet("the comparison of random streams", where)
     now = streams.capture()
     tensors = {name: value for name, value in now.items() if name in ("torch", "cuda")}
     mine = streams.digest({"python": None, **tensors}), streams.digest(now)
     found: list[Any] = [None] * state.world_size
-    dist.all_gather_object(found, mine, group=state.reduce_group)
+    reach(dist.all_gather_object, found, mine, group=state.reduce_group)
     if len({torch_streams for torch_streams, _ in found}) > 1:
         raise StreamsDiverged(
             f"when {where}, torch's random streams differ between ranks: random numbers were drawn on one rank only, "
@@ -241,7 +247,7 @@ def check_streams(where: str) -> None:
         )
     if len(set(found)) > 1:
         box = [now if state.rank == 0 else None]
-        dist.broadcast_object_list(box, src=0, group=state.reduce_group)
+        reach(dist.broadcast_object_list, box, src=0, group=state.reduce_group)
         if box[0] is not None and state.rank != 0:
             streams.restore(box[0])
         if state.rank == 0 and "streams" not in state.extra:

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from .backends.base import group_parameters
+from .meeting import meet
 from .state import DistifyError, State, require, state
 from .trace import trace
 
@@ -62,6 +63,7 @@ def clip_grad_norm_(
         RuntimeError: the norm is not finite and `error_if_nonfinite` is set.
     """
     run = require("clip_grad_norm_")
+    meet("runtime.clip_grad_norm_()")
     assert run.backend is not None
     run.backend.complete()
     found = _listed(parameters)
@@ -80,6 +82,7 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, f
         NotInitialized: `init` has not run.
     """
     run = require("clip_grad_value_")
+    meet("runtime.clip_grad_value_()")
     assert run.backend is not None
     run.backend.complete()
     found = _listed(parameters)
@@ -135,6 +138,7 @@ def _step_optimizer(run: State, optimizer: Optimizer, closure: Callable[[], Any]
             "with the modules whose parameters it updates."
         )
     _check_window(run)
+    meet("runtime.step()", type(optimizer).__name__)
     counts, notes = steps(), trace()
     _check_parameters(run, optimizer, counts)
     assert run.backend is not None

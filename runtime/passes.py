@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from . import guard
+from . import guard, meeting
 from .batches import Batches, counts, follow, leaves
 from .collate import Cut, take
 from .indices import Pass
@@ -53,7 +52,7 @@ class BatchIterator(Iterator[Any]):
             self._read()
 
     def __next__(self) -> Any:
-        if os.environ.get("DISTIFY_DEBUG", "") not in ("", "0"):
+        if meeting.on():
             guard.check_streams(f"{self.source.name} is asked for a batch")
         self.source.apart |= not guard.in_own_thread()
         self.progress.apart = self.source.apart

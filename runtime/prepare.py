@@ -15,6 +15,8 @@ from torch.optim import Optimizer
 
 from . import leaves
 from .backends.base import CUTTING, group_parameters
+from .lost import reach
+from .meeting import mark, meet, on, watch_forward
 from .optim import register_guard
 from .state import DistifyError, State, require
 
@@ -71,6 +73,7 @@ def prepare(*objects: Any) -> Any:
     if run.rank == 0:
         _warn_of_orphans(trained, [*run.optimizers, *optimizers] if optimizers else [])
     if run.world_size > 1:
+        meet("runtime.prepare()", _sizes(modules) if on() else "")
         broadcast(modules)
     known.extend(modules)
     run.modules.extend(trained)
@@ -79,9 +82,19 @@ def prepare(*objects: Any) -> Any:
     for module in trained:
         run.streams.attach(module)
         leaves.watch(module)
+        if run.backend.name in CUTTING:
+            watch_forward(module)
     for optimizer in optimizers:
         register_guard(optimizer)
     return last
+
+
+def _sizes(modules: Sequence[nn.Module]) -> str:
+    """What must be equal on all ranks for rank 0's values to be taken."""
+    found = [(name, tuple(t.shape), str(t.dtype)) for module in modules for name, t in _named_tensors(module)]
+    total = sum(t.numel() for module in modules for _, t in _named_tensors(module))
+    kinds = ", ".join(type(module).__name__ for module in modules)
+    return f"{kinds} with {len(found)} tensors, {total} elements" + f" ({mark(found)})"
 
 
 def _is_leaf(item: Any) -> bool:
@@ -237,7 +250,7 @@ def broadcast(modules: Iterable[nn.Module]) -> None:
 def _broadcast(tensors: Sequence[Tensor]) -> None:
     run = require("prepare")
     flat = torch.cat([t.contiguous().reshape(-1).view(torch.uint8) for t in tensors])
-    dist.broadcast(flat, 0, group=run.reduce_group)
+    reach(dist.broadcast, flat, 0, group=run.reduce_group)
     if run.rank == 0:
         return
     start = 0

@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -19,6 +20,8 @@ from .batches import Batches
 from .batchnorm import install as whole_batchnorm
 from .config import Config, ConfigError, parse, resolve
 from .launcher import Launcher, LaunchError, launched, read_launcher
+from .lost import Lost, reach
+from .meeting import END, Disagreement, meet, open_channel
 from .precision import Precision
 from .state import DistifyError, require, state
 from .streams import Streams
@@ -173,9 +176,11 @@ def _build(config: Config, launcher: Launcher, place: torch.device) -> None:
     state.extra["thread"] = threading.get_ident()
     state.rank, state.local_rank, state.world_size = launcher.rank, launcher.local_rank, launcher.world_size
     state.device, state.config = place, config
+    state.extra["process"] = os.getpid()
     if state.world_size > 1:
         output.silence()
         faults.install()
+        open_channel(timeout())
         share_streams()
         entropy.install()
         bypass.install()
@@ -190,8 +195,8 @@ def _build(config: Config, launcher: Launcher, place: torch.device) -> None:
     state.precision = Precision(config, place)
     state.windows = Windows(config)
     state.backend = backends.load("single" if state.world_size == 1 else config.backend)
-    atexit.unregister(shutdown)
-    atexit.register(shutdown)
+    atexit.unregister(_at_exit)
+    atexit.register(_at_exit)
 
 
 def share_streams() -> None:
@@ -203,7 +208,7 @@ def share_streams() -> None:
     if state.device is not None and state.device.type == "cuda":
         torch.cuda.init()  # type: ignore[no-untyped-call]
     box: list[Any] = [streams.capture(), unwritable()] if state.rank == 0 else [None, None]
-    dist.broadcast_object_list(box, src=0, group=state.reduce_group)
+    reach(dist.broadcast_object_list, box, src=0, group=state.reduce_group)
     if box[1] is not None:
         raise ConfigError(box[1])
     if state.rank != 0:
@@ -211,9 +216,33 @@ def share_streams() -> None:
 
 
 def shutdown() -> None:
-    """Leave the run: destroys the process group if `init` created it. Happens by itself at exit."""
-    if state.config is not None:
-        _leave(wait=True)
+    """Leave the run: destroys the process group if `init` created it. Happens by itself at exit.
+
+    Raises:
+        Disagreement: debugging, and other ranks are about to do something else.
+    """
+    if state.config is None:
+        return
+    wait = False
+    try:
+        if not faults.failed():
+            with suppress(Lost):
+                meet(END)
+        wait = True
+    finally:
+        _leave(wait)
+
+
+def _at_exit() -> None:
+    """Leave at the end of the script; a rank that comes there alone ends with an error, as at any other line."""
+    try:
+        shutdown()
+    except Disagreement as error:
+        sys.stderr.write(f"distify: rank {os.environ.get('RANK', '?')} failed: {error}\n")
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(Exception):
+                stream.flush()
+        os._exit(1)
 
 
 def _leave(wait: bool) -> None:
@@ -228,7 +257,9 @@ def _leave(wait: bool) -> None:
         if state.owns_group:
             dist.destroy_process_group()
         elif state.reduce_group is not None:
-            dist.destroy_process_group(state.reduce_group)
+            for group in (state.reduce_group, state.extra.get("control")):
+                if group is not None:
+                    dist.destroy_process_group(group)
     state.reset()
 
 

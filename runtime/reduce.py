@@ -23,6 +23,7 @@ from .collectives import (
     together,
     wants_gradient,
 )
+from .meeting import form, meet
 from .state import DistifyError, State, require, state
 from .window import Window
 
@@ -46,10 +47,10 @@ def mean(x: Any, by: Any = None, of: Any = None) -> Any:
     run = require("mean")
     if _alone(run):
         return x
-    batch = batch_of(run, "mean", of)
     value, back = as_tensor(x)
     if not (value.is_floating_point() or value.is_complex()):
         value = value.to(torch.float64 if back is not None else torch.get_default_dtype())
+    batch = batch_of(run, "mean", of, value)
     if run.world_size > 1:
         same_shape("mean", value)
     found = _mean_by_rows(value, batch) if by is None else _mean_by(value, by, batch)
@@ -72,8 +73,8 @@ def sum(x: Any, of: Any = None) -> Any:
     run = require("sum")
     if _alone(run):
         return x
-    batch = batch_of(run, "sum", of)
     value, back = as_tensor(x)
+    batch = batch_of(run, "sum", of, value)
     if run.world_size > 1:
         same_shape("sum", value)
     found = _weighted(value, float(not batch.filler), lambda w: (w.sum_weight(), w.uses_sum))
@@ -86,8 +87,9 @@ def _alone(run: State) -> bool:
     return run.world_size == 1 and run.windows.active() is None
 
 
-def batch_of(run: State, caller: str, of: Any) -> Batch:
+def batch_of(run: State, caller: str, of: Any, x: Tensor) -> Batch:
     together(caller)
+    meet(f"runtime.{caller}()", form(x))
     assert run.batches is not None
     assert run.windows is not None
     batch = run.batches.current(caller, of)

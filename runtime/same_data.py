@@ -14,6 +14,8 @@ import torch.distributed as dist
 
 from .collectives import exchange
 from .guard import by_itself, in_own_thread
+from .lost import reach
+from .meeting import meet
 from .records import Source
 from .state import DistifyError, state
 
@@ -48,10 +50,11 @@ def check_pass(name: str, sizes: Any, generators: Sequence[Any]) -> None:
     """
     if not _together():
         return
+    meet("a pass over a sharded loader")
     states = [zlib.crc32(g.get_state().numpy().tobytes()) for g in generators if isinstance(g, torch.Generator)]
     mine = name, None if sizes is None else (sizes.samples, sizes.rows), states
     found: list[Any] = [None] * state.world_size
-    dist.all_gather_object(found, mine, group=state.reduce_group)
+    reach(dist.all_gather_object, found, mine, group=state.reduce_group)
     if all(other == found[0] for other in found):
         return
     ours, (rank, theirs) = found[0], next((k, other) for k, other in enumerate(found) if other != found[0])
@@ -85,6 +88,7 @@ def check_batch(source: Source, rows: Sequence[int] | None, mark: int = 0) -> No
     """
     if not _together() or source.apart:
         return
+    meet("a batch of a sharded loader")
     found = exchange([ENDED if rows is None else sum(rows), mark], room=2)
     if all(other == found[0] for other in found):
         return

@@ -11,6 +11,8 @@ import torch.distributed as dist
 from . import saved_files
 from .collectives import together
 from .guard import by_itself
+from .lost import reach
+from .meeting import meet
 from .saved_files import CheckpointError
 from .saved_load import Loading
 from .saved_run import collect
@@ -45,6 +47,7 @@ def save_state(folder: str | os.PathLike[str], /, *, keep: int = 1, **given: Any
     """
     run = require("save_state")
     together("save_state")
+    meet("runtime.save_state()")
     record, tensors = collect(run, given)
     folder = os.fspath(folder)
     part, final = _on_all(run, f"save_state({folder!r})", lambda: saved_files.begin(folder))
@@ -98,6 +101,7 @@ def load_state(folder: str | os.PathLike[str], /, **objects: Any) -> dict[str, A
     """
     run = require("load_state")
     together("load_state")
+    meet("runtime.load_state()")
     folder = os.fspath(folder)
     what = f"load_state({folder!r})"
     path, record = _on_all(run, what, lambda: _found(folder))
@@ -130,6 +134,7 @@ def latest(folder: str | os.PathLike[str]) -> str | None:
     """
     run = require("latest")
     together("latest")
+    meet("runtime.latest()")
     found = _on_all(run, f"latest({os.fspath(folder)!r})", lambda: saved_files.complete(os.fspath(folder)))
     return found[-1] if found else None
 
@@ -147,7 +152,7 @@ def _on_all(run: State, what: str, function: Callable[[], Result]) -> Result:
         except (OSError, CheckpointError) as error:
             box[1] = reason(error)
     if run.world_size > 1 and not by_itself():
-        dist.broadcast_object_list(box, src=0, group=run.reduce_group)
+        reach(dist.broadcast_object_list, box, src=0, group=run.reduce_group)
     if box[1] is not None:
         raise CheckpointError(f"runtime.{what}: {box[1]}")
     found: Result = box[0]
@@ -168,7 +173,7 @@ def _everywhere(run: State, what: str, function: Callable[[], Result]) -> Result
     texts: list[str | None] = [None if failed is None else reason(failed)]
     if run.world_size > 1:
         texts = [None] * run.world_size
-        dist.all_gather_object(texts, None if failed is None else reason(failed), group=run.reduce_group)
+        reach(dist.all_gather_object, texts, None if failed is None else reason(failed), group=run.reduce_group)
     bad = [(rank, text) for rank, text in enumerate(texts) if text is not None]
     if bad:
         alike = len({text for _, text in bad}) == 1

@@ -9,6 +9,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from ..collectives import all_reduce, average, exchange, own
+from ..lost import reach
 from ..state import state
 
 
@@ -43,8 +44,8 @@ def average_sparse(param: Tensor) -> None:
     indices[:, : grad._nnz()], values[: grad._nnz()] = grad.indices(), grad.values()
     all_indices = [torch.empty_like(indices) for _ in counts]
     all_values = [torch.empty_like(values) for _ in counts]
-    dist.all_gather(all_indices, indices)
-    dist.all_gather(all_values, values)
+    reach(dist.all_gather, all_indices, indices)
+    reach(dist.all_gather, all_values, values)
     whole = torch.sparse_coo_tensor(
         torch.cat([i[:, :count] for i, (count, *_) in zip(all_indices, counts, strict=True)], 1),
         torch.cat([v[:count] for v, (count, *_) in zip(all_values, counts, strict=True)]) / len(counts),

@@ -9,6 +9,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from ..lost import reach
 from ..state import state
 
 FIRST = 1 << 20  # bytes of the first bucket: it is ready while most of the backward is still to come
@@ -67,14 +68,14 @@ class Bucket:
         assert self.flat is not None
         flat = torch.view_as_real(self.flat) if self.flat.is_complex() else self.flat
         if flat.is_cuda:
-            return dist.all_reduce(flat, op=dist.ReduceOp.AVG, async_op=True)
+            return reach(dist.all_reduce, flat, op=dist.ReduceOp.AVG, async_op=True)
         flat.div_(state.world_size)
-        return dist.all_reduce(flat, async_op=True)
+        return reach(dist.all_reduce, flat, async_op=True)
 
     def finish(self) -> None:
         """Wait for the averages and make them the gradients; `None` stays where no rank used a parameter."""
         assert self.flat is not None
-        self.work.wait()
+        reach(self.work.wait)
         unused = set()
         if self.missing:  # only then is the flag's value needed on the host
             flags = torch.view_as_real(self.flat)[self.size :, 0] if self.flat.is_complex() else self.flat[self.size :]

@@ -9,6 +9,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from ..lost import reach
 from ..state import state
 from .pieces import Piece, of_range
 
@@ -83,5 +84,5 @@ class Flats:
         mine = part.detach().new_zeros(max(count for _, _, count in pieces))
         mine[: part.numel()] = part
         table = [torch.empty_like(mine) for _ in pieces]
-        dist.all_gather(table, mine, group=state.reduce_group)
+        reach(dist.all_gather, table, mine, group=state.reduce_group)
         return torch.cat([row[:count] for row, (_, _, count) in zip(table, pieces, strict=True)]).view(self.shapes[p])

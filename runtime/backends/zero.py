@@ -17,6 +17,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
+from ..lost import reach
 from ..state import state
 from .deepspeed_load import build
 from .flat_optimizer import FlatOptimizer
@@ -103,7 +104,7 @@ class Zero:
         order = list(self.flats.places)
         mine = [p in self.used or p.grad is not None for p in order]
         flags = torch.tensor(mine, dtype=torch.uint8, device=_small())
-        dist.all_reduce(flags, dist.ReduceOp.MAX, group=state.reduce_group)
+        reach(dist.all_reduce, flags, dist.ReduceOp.MAX, group=state.reduce_group)
         self.used = {p for p, used in zip(order, flags.tolist(), strict=True) if used}
 
     def step(self) -> None:
