@@ -145,6 +145,13 @@ _ENTRIES = (
         "",
     ),
     Code(
+        "DST125",
+        "note",
+        "random number of a forward that belongs to no sample",
+        "all processes draw the same one, as they must where it decides which layers run",
+        "",
+    ),
+    Code(
         "DST124",
         "error",
         "gradient of a slice inside a forward",

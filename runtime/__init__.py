@@ -22,6 +22,7 @@ from .precision import autocast  # noqa: E402
 from .prepare import prepare  # noqa: E402
 from .process import device, init, is_main, rank, shutdown, world_size  # noqa: E402
 from .reduce import mean, sum  # noqa: E402
+from .replicated import replicated  # noqa: E402
 from .saved_state import latest, load_state, save_state  # noqa: E402
 from .scaler import scaler  # noqa: E402
 from .shard import shard  # noqa: E402
@@ -57,6 +58,7 @@ __all__ = [
     "on_main",
     "prepare",
     "rank",
+    "replicated",
     "save",
     "save_state",
     "scaler",

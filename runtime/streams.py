@@ -175,6 +175,27 @@ class Streams:
             self.enter()
             self.depth = depth
 
+    def states(self) -> list[torch.Tensor]:
+        """The states of torch's generators, as they are switched now."""
+        return [stream.generator.get_state() for stream in self.open()]
+
+    @contextmanager
+    def at(self, states: list[torch.Tensor]) -> Iterator[None]:
+        """Torch draws inside begin at these states; the generators are set back after it."""
+        before = self.states()
+        try:
+            for stream, wanted in zip(self.open(), states):
+                stream.generator.set_state(wanted)
+            yield
+        finally:
+            for stream, held in zip(self.open(), before):
+                stream.generator.set_state(held)
+
+    def skip(self) -> None:
+        """Let each generator draw one number that nobody sees."""
+        for stream in self.open():
+            torch.empty((), dtype=torch.int64, device=stream.generator.device).random_(generator=stream.generator)
+
     @contextmanager
     def fetching(self) -> Iterator[None]:
         """Around the fetch of a slice in this process: torch's stream is private, Python's and NumPy's stay put.

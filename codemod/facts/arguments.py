@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from . import expressions
-from .values import EMPTY, Value
+from .values import EMPTY, Value, join_all
 
 if TYPE_CHECKING:
     from .frame import Frame
@@ -47,6 +47,7 @@ class Arguments:
         value = expressions.evaluate(ip, item.value, frame)
         if value.items is not None:
             self.positional.extend((item.value, v) for v in value.items)
+            self._grown(ip, item, value)
         elif value.shape_dim is not None:
             self.positional.append((item.value, value))  # the sizes of a shape are as good as the shape
         else:
@@ -54,6 +55,15 @@ class Arguments:
             self.unpacked.append((item.value, element))
             self.star = element
             self.positional.append((item.value, element))
+
+    def _grown(self, ip: Interpreter, item: ast.Starred, value: Value) -> None:
+        """A list that began with known members and got more."""
+        known = {part for member in value.items or () for part in member.objs}
+        later = join_all(ip.heap[cell].element for cell in value.objs)
+        if later.objs - known:
+            self.star = later
+            self.unpacked.append((item.value, later))
+            self.positional.append((item.value, later))
 
     def _unpack(self, ip: Interpreter, node: ast.expr, value: Value) -> None:
         self.unpacked.append((node, value))

@@ -228,8 +228,14 @@ def _dict(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -
         ip.heap.store(cell, name, value)
         ip.heap.add(cell, value)
     for _, value in arguments.positional:
-        pair = value.element.items if value.element is not None else None
-        ip.heap.add(cell, pair[1] if pair is not None and len(pair) == 2 else value)
+        pairs = value.items or ((value.element,) if value.element is not None else ())
+        for pair in pairs:
+            key, held = pair.items if pair.items is not None and len(pair.items) == 2 else (EMPTY, value)
+            if isinstance(key.const, str):  # `OrderedDict([("conv", conv), ("norm", norm)])`
+                ip.heap.store(cell, key.const, held)
+            ip.heap.add(cell, held)
+        if not pairs:
+            ip.heap.add(cell, value)
     return Value(objs=frozenset({cell}), params=union(v.params for _, v in arguments.all))
 
 

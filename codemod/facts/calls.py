@@ -99,6 +99,8 @@ def _external(ip: Interpreter, ref: str, arguments: Arguments, node: ast.Call, f
         return Value(ref=f"{NAMED}{','.join(names)}") if names else HOST
     if ref.startswith(NAMED):
         return instances.named(ref[len(NAMED) :].split(","), arguments)
+    if ref == "collections.OrderedDict":
+        return builtin.call(ip, "dict", arguments, node, frame)
     if ref.startswith("builtins."):
         return builtin.call(ip, ref[9:], arguments, node, frame)
     return externals.call(ip, ref, arguments, node, frame)

@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import collating, naming, operators, sinks
+from . import alike, collating, naming, operators, sinks
 from .local import deep_sources
 from .model import Draw
 from .torchnames import words
@@ -36,6 +36,7 @@ _RANDOM_IN_PLACE = {
     "cauchy_",
     "geometric_",
 }
+_DECIDING = _RANDOM_SIZED | _RANDOM_LIKE | {"bernoulli", "multinomial", "normal", "poisson", "randperm"}
 _RANGES = {"arange", "range", "eye", "linspace"}
 
 
@@ -50,6 +51,8 @@ def create(
 ) -> Value:
     """Value of a creating call."""
     value = _create(ip, name, operands, keywords, node, frame)
+    if frame.forward and (name in _DECIDING or name in _RANDOM_IN_PLACE):
+        alike.note(ip, [*operands, *keywords.values()], value, node, frame)
     trained = "requires_grad" in keywords and keywords["requires_grad"][1].const is True
     loose = trained and value.dep is Dep.GLOBAL and not frame.forward and not frame.loops
     return replace(value, is_param=True, loose=True) if loose else value

@@ -10,6 +10,7 @@ from . import (
     attributes,
     changes,
     collating,
+    containers,
     creation,
     distributions,
     foreign,
@@ -66,11 +67,13 @@ def class_roles(ip: Interpreter, cls: ast.ClassDef) -> set[Role]:
 
 
 def initialise_base(ip: Interpreter, cell: int, arguments: Arguments, frame: Frame) -> None:
-    """What an external base class's constructor keeps: a loader its dataset."""
+    """What an external base class's constructor keeps: a loader its dataset, a `Sequential` its modules."""
     if Role.LOADER in ip.heap[cell].roles:
         ip.heap.store(cell, "dataset", arguments.get(0, "dataset"))
         if "collate_fn" in arguments.keywords:
             ip.heap.store(cell, "collate_fn", arguments.keywords["collate_fn"][1])
+    if Role.MODEL in ip.heap[cell].roles and arguments.all:
+        containers.fill(ip, cell, arguments)
 
 
 def call(ip: Interpreter, ref: str, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:

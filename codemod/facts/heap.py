@@ -24,6 +24,7 @@ class Cell:
         ref: dotted name of the external class or function that made it.
         attrs: joined values of its attributes and of literal string keys.
         element: joined value of its elements.
+        sequence: modules that a container of modules was given, in their order.
         loops: loop statements that were running where it was made.
         roles: roles found out by how it is used.
         root: the model that it is a part of.
@@ -41,6 +42,7 @@ class Cell:
     loops: tuple[ast.AST, ...] = ()
     roles: frozenset[Role] = frozenset()
     root: int | None = None
+    sequence: tuple[Value, ...] = ()
     rows: bool = False
     hooks: dict[str, Value] = field(default_factory=dict)
 
@@ -111,6 +113,12 @@ class Heap:
         new = cut(join(cell.element, value))
         if new != cell.element:
             cell.element = new
+            self.changed = True
+
+    def sequence(self, index: int, members: tuple[Value, ...]) -> None:
+        """Set the modules of a container, which every pass finds anew."""
+        if self.cells[index].sequence != members:
+            self.cells[index].sequence = members
             self.changed = True
 
     def hook(self, index: int, kind: str, value: Value) -> None:

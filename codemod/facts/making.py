@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import losses, owners
+from . import containers, losses, owners
 from .values import EMPTY, GLOBAL, HOST, Role, Value, union
 
 if TYPE_CHECKING:
@@ -115,23 +115,10 @@ def made_by(ip: Interpreter, ref: str, node: ast.Call, frame: Frame, role: Role)
 
 def layer(ip: Interpreter, ref: str, last: str, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
     """A layer, a loss, or a container of modules."""
-    from . import stores
-
     role = Role.CRITERION if losses.module_loss(ref) else Role.MODEL
     value = made_by(ip, ref, node, frame, role)
     (cell,) = value.objs
-    for _, held in arguments.all:
-        mapped = [ip.heap[index] for index in held.objs if not held.roles and ip.heap[index].is_dict]
-        for name, member in [item for mapping in mapped for item in mapping.attrs.items()]:
-            ip.heap.store(cell, name, member)
-        for mapping in mapped:
-            stores.adopt(ip, cell, held)
-            ip.heap.add(cell, mapping.element)
-        if held.objs and not held.part and (held.has(Role.MODEL) or held.element is not None or held.items is not None):
-            stores.adopt(ip, cell, held)
-            members = held.items or ((held.element,) if held.element is not None else (held,))
-            for member in members:
-                ip.heap.add(cell, member)
+    containers.fill(ip, cell, arguments)
     return value
 
 

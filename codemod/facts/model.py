@@ -304,6 +304,7 @@ class Facts:
     counts: list[Count] = field(default_factory=list)
     gathers: list[Gathered] = field(default_factory=list)
     draws: list[Draw] = field(default_factory=list)
+    alike: list[ast.Call] = field(default_factory=list)
     splits: list[Split] = field(default_factory=list)
     fulls: list[Full] = field(default_factory=list)
     opened: list[Opened] = field(default_factory=list)

@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import attributes, hooks, losscalls, losses, naming, operators, packing
+from . import attributes, containers, hooks, losscalls, losses, naming, operators, packing
 from .local import is_local
 from .model import Split
 from .values import EMPTY, HOST, Batch, Dep, FunctionRef, Role, Value, join_all, tensor
@@ -44,7 +44,8 @@ def _run(ip: Interpreter, cell: int, arguments: Arguments, node: ast.Call, frame
         if method is not None:
             ref = FunctionRef(method, cell)
             return calls.invoke(ip, ref, arguments, node, frame, forward=frame.forward or is_like_prepared(ip, cell))
-    return _library_module(ip, held.ref, held.node, arguments, node, frame)
+    in_turn = containers.run(ip, cell, arguments, node, frame)
+    return in_turn if in_turn is not None else _library_module(ip, held.ref, held.node, arguments, node, frame)
 
 
 def is_like_prepared(ip: Interpreter, cell: int) -> bool:

@@ -34,6 +34,7 @@ def _fill_places(facts: Facts, ip: Interpreter) -> None:
     facts.counts = sorted((c for c in sites.counts.values() if holds(c.node)), key=lambda c: position(c.node))
     facts.gathers = sorted((g for g in sites.gathers.values() if holds(g.node)), key=lambda g: position(g.node))
     facts.draws = sorted((d for d in sites.draws.values() if holds(d.call)), key=lambda d: position(d.call))
+    facts.alike = sorted((c for c in sites.alike.values() if holds(c) and c not in sites.apart), key=position)
     splits = sorted((s for s in sites.splits.values() if holds(s.node)), key=lambda s: position(s.node))
     facts.splits = _together(facts, splits, ip)
     fulls = [f for f in sites.fulls.values() if holds(f.node) and not changes.is_open(ip, f.node, _models_in(ip, f))]

@@ -53,6 +53,8 @@ class Sites:
     opened: dict[ast.AST, Opened] = field(default_factory=dict)
     pads: dict[ast.AST, Pad] = field(default_factory=dict)
     sizes: dict[ast.AST, Size] = field(default_factory=dict)
+    alike: dict[ast.AST, ast.Call] = field(default_factory=dict)
+    apart: set[ast.AST] = field(default_factory=set)
     repads: set[ast.AST] = field(default_factory=set)
     ratios: dict[ast.AST, ast.expr | None] = field(default_factory=dict)
     findings: dict[tuple[str, ast.AST], Finding] = field(default_factory=dict)
@@ -75,13 +77,14 @@ class Sites:
         self.values.clear()
         self.findings.clear()
         self.ratios.clear()
+        self.apart.clear()
         self.used.clear()
         self.others.clear()
 
     def prune(self) -> None:
         """Drop places that earlier passes found and the last one had no use for."""
         tables: list[dict[Any, Any]] = [self.reductions, self.arrivals, self.counts, self.gathers]
-        for table in [*tables, self.draws, self.splits, self.fulls, self.opened, self.pads, self.sizes]:
+        for table in [*tables, self.draws, self.splits, self.fulls, self.opened, self.pads, self.sizes, self.alike]:
             for key in [key for key in table if key not in self.used]:
                 del table[key]
         for (node, _), differs in self.others.items():

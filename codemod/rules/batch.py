@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @rule("batch")
 def batch(facts: Facts, options: Options) -> Iterator[Outcome]:
-    """`runtime.split(…)` and `runtime.draw(…)`."""
+    """`runtime.split(…)`, `runtime.draw(…)` and `runtime.replicated(…)`."""
     runtime = facts.runtime_name
     for split in facts.splits:
         extra = {"dim": str(split.dim)} if split.dim else {}
@@ -43,3 +43,6 @@ def batch(facts: Facts, options: Options) -> Iterator[Outcome]:
         yield Callee(span, "call", call, ("{{ callee }}",), kind="random numbers", code="DST104")
         if draw.of is not None:
             yield Argument(span, "of", draw.of, kind="random numbers", code="DST104")
+    for drawn in facts.alike:
+        call = {"runtime": runtime, "name": "replicated"}
+        yield Callee(Span.of(drawn), "call", call, ("{{ callee }}",), kind="random numbers", code="DST125")

@@ -41,7 +41,9 @@ def randomness(facts: Facts, options: Options) -> Iterator[Outcome]:
     samples += [call for call, name in named if name.startswith(AUGMENTATIONS)]
     if samples:
         yield finding("DST113", min(samples, key=position))
-    inside = [call for call in draws if in_module_class(facts, call) and not in_method(facts, call, "__init__")]
+    alike = set(facts.alike)
+    inside = [call for call in draws if in_module_class(facts, call) and call not in alike]
+    inside = [call for call in inside if not in_method(facts, call, "__init__")]
     inside += [call for call, name in named if name.startswith(DROPOUTS)]
     if inside:
         yield finding("DST123", min(inside, key=position))

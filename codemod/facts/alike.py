@@ -1,0 +1,36 @@
+"""Random numbers of a forward that belong to no sample: one for the whole batch, so the same on all ranks.
+
+A layer that is skipped (`if torch.rand(1) < self.p`) or a word that is fed back by chance decides what runs next. A
+process that decided alone would run other layers than the others, and wait in those that communicate.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from .values import NOTHING, Dep, Value
+
+if TYPE_CHECKING:
+    from .interpreter import Frame, Interpreter
+
+
+def note(ip: Interpreter, operands: list[tuple[ast.expr, Value]], value: Value, node: ast.Call, frame: Frame) -> None:
+    """A forward draws: from the stream that all ranks share, if as many numbers as on every rank."""
+    inside = any(getattr(current.node, "name", "") in ("forward", "__call__") for current in frame.chain())
+    if not inside or any(keyword.arg == "generator" for keyword in node.keywords):
+        return  # methods that are called from outside, as `generate`, and generators of their own draw alike anyway
+    if value.dep is Dep.GLOBAL and all(_is_equal(operand, given) for operand, given in operands):
+        ip.sites.keep(ip.sites.alike, node, node)
+    else:
+        ip.sites.apart.add(node)
+
+
+def _is_equal(node: ast.expr, value: Value) -> bool:
+    """Whether a size (or what numbers are drawn from) is the same on all ranks for sure: nothing read off the batch."""
+    if value.const is not NOTHING or (isinstance(node, (ast.Tuple, ast.List)) and not node.elts):
+        return True
+    if value.items is not None and isinstance(node, (ast.Tuple, ast.List)) and len(node.elts) == len(value.items):
+        return all(_is_equal(part, item) for part, item in zip(node.elts, value.items))
+    plain = isinstance(node, (ast.Name, ast.Attribute, ast.Constant, ast.Call, ast.BinOp, ast.UnaryOp, ast.Subscript))
+    return plain and value.dep in (Dep.BOTTOM, Dep.GLOBAL) and not value.batch.data and not value.batch.whole
