@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 from torch.optim import Optimizer
 
-from . import leaves
+from . import aliases, leaves
 from .backends.base import CUTTING, group_parameters
 from .lost import reach
 from .meeting import mark, meet, on, watch_forward
@@ -75,6 +75,7 @@ def prepare(*objects: Any) -> Any:
     if run.world_size > 1:
         meet("runtime.prepare()", _sizes(modules) if on() else "")
         broadcast(modules)
+    aliases.warn(trained, run)
     known.extend(modules)
     run.modules.extend(trained)
     run.optimizers.extend(optimizers)
@@ -126,13 +127,14 @@ def _check_types(modules: Sequence[nn.Module], run: State) -> None:
             continue
         kind = type(module).__name__
         assert run.precision is not None
+        assert run.backend is not None
         if run.precision.scaler is not None:
             raise DistifyError(
                 f"runtime.prepare(): {name!r} of {kind} is fp16, and so would be its scaled gradients, which overflow; "
                 "torch's GradScaler refuses them too. Remove model.half(): with precision='fp16' weights stay fp32, "
                 "and what runs under runtime.autocast() is computed in fp16."
             )
-        if run.rank == 0 and "half" not in run.extra:
+        if run.rank == 0 and run.world_size > 1 and run.backend.name != "deepspeed" and "half" not in run.extra:
             run.extra["half"] = True
             sys.stderr.write(
                 f"distify: {name!r} of {kind} is fp16: updates below a thousandth of a weight are lost, and small "

@@ -13,12 +13,14 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.distributed.rendezvous import rendezvous
 
-from . import backends, bypass, collectives, copies, entropy, exits, faults, output, raw, streams
+from . import backends, bypass, collectives, copies, entropy, exits, faults, gpus, output, raw, streams
 from .accumulate import Windows
 from .batches import Batches
 from .batchnorm import install as whole_batchnorm
 from .config import Config, ConfigError, parse, resolve
+from .gpus import choose_device
 from .launcher import Launcher, LaunchError, launched, read_launcher
 from .lost import Lost, reach
 from .meeting import END, Disagreement, meet, open_channel
@@ -106,28 +108,6 @@ def _launcher() -> Launcher:
     return read_launcher() or Launcher()
 
 
-def choose_device(launcher: Launcher) -> torch.device:
-    """The device of this process; a GPU becomes the current one before anything else touches it.
-
-    Raises:
-        LaunchError: there are more processes on this machine than GPUs.
-    """
-    if not torch.cuda.is_available():
-        return torch.device("cpu")
-    there, local = torch.cuda.device_count(), launcher.local_rank
-    needed = launcher.local_size or local + 1
-    if launcher.world_size > 1 and needed > there:
-        raise LaunchError(
-            f"{needed} processes were started on this machine, which has {there} GPU{'s' if there > 1 else ''}. Start "
-            f"with `torchrun --nproc-per-node {there} …`, or on the CPU with CUDA_VISIBLE_DEVICES='' set.",
-            everywhere=launcher.local_size is not None or local < there,
-        )
-    if launcher.world_size == 1:
-        return torch.device("cuda", torch.cuda.current_device())
-    torch.cuda.set_device(local)
-    return torch.device("cuda", local)
-
-
 def _join(launcher: Launcher, place: torch.device) -> None:
     """Join or create the default process group, and create the one of the reductions."""
     if launcher.world_size == 1:
@@ -137,7 +117,13 @@ def _join(launcher: Launcher, place: torch.device) -> None:
     if not dist.is_initialized():
         options: dict[str, Any] = {} if place.type == "cpu" else {"device_id": place}
         try:
+            if gpus.unsure(launcher, place):
+                options |= {"store": next(iter(rendezvous("env://", timeout=limit)))[0]}
+                options |= {"rank": launcher.rank, "world_size": launcher.world_size}
+                gpus.check_shared(options["store"], launcher, gpus.name_of(place))
             dist.init_process_group(kind, timeout=limit, **options)
+        except LaunchError:
+            raise
         except (OSError, RuntimeError, ValueError) as error:
             address = f"MASTER_ADDR={os.environ.get('MASTER_ADDR')}, MASTER_PORT={os.environ.get('MASTER_PORT')}"
             raise LaunchError(

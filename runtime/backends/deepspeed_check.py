@@ -31,7 +31,8 @@ def check(modules: Sequence[nn.Module], optimizers: Sequence[Optimizer], known: 
         if any(p in known for p in group_parameters(optimizer)):
             raise DistifyError(
                 f"{WHERE}: {type(optimizer).__name__} updates parameters of a module that was prepared before. An "
-                "engine is built once, for modules and their optimizer together: pass them in one call."
+                "engine is built once, for modules and their optimizer together: pass them in one call. For a later "
+                "phase of training change optimizer.param_groups, or use backend='fsdp'."
             )
     for module in modules:
         odd = [(n, p) for n, p in module.named_parameters() if p.requires_grad and p.dtype != torch.float32]

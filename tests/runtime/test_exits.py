@@ -130,6 +130,18 @@ def test_more_processes_than_gpus(monkeypatch: pytest.MonkeyPatch, capsys: pytes
     assert state.config is None
 
 
+def test_processes_that_would_share_a_gpu(tmp_path: Path) -> None:
+    """Each sees one GPU, and they find out when they meet."""
+    (tmp_path / "train.py").write_text(
+        "from distify import runtime\nfrom distify.runtime import gpus\n"
+        "gpus.unsure = lambda *_: True\ngpus.name_of = lambda _: 'GPU-1'\nruntime.init()\nprint('went on')\n"
+    )
+    ended = launch(["train.py"], 2, SEEDED, tmp_path)
+    assert [(e.code, e.stdout) for e in ended] == [(2, "")] * 2, ended
+    assert re.fullmatch(r"distify: 2 processes .* 1 GPU, and ranks 0 and 1 share it\. Start.* 1 .*\n", ended[0].stderr)
+    assert ended[1].stderr == ""
+
+
 def test_it_can_be_caught_with_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(Misconfigured, match="did you mean 'ddp'") as caught:
         runtime.init(backend="dpd")

@@ -12,7 +12,7 @@ import torch
 import torch.distributed as dist
 
 from distify import runtime
-from distify.runtime import launcher
+from distify.runtime import gpus, launcher
 from distify.runtime.config import ConfigError
 from distify.runtime.launcher import Launcher, LaunchError, launched, main_rank, read_launcher
 from distify.runtime.process import choose_device, timeout
@@ -53,6 +53,22 @@ def test_wrong_launcher_variables_are_named(change: dict[str, str], message: str
         read_launcher({**TORCHRUN, **change})
 
 
+@pytest.mark.parametrize("name", ["RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT"])
+def test_each_variable_of_a_launcher(name: str) -> None:
+    """Absent, empty, blank or nonsense: each is named, with the command that sets it."""
+    for bad in (
+        None,
+        "",
+        " ",
+        "x y",
+        "-1" if name != "MASTER_ADDR" else "http://a",
+        "1.5" if name != "MASTER_ADDR" else "a/b",
+    ):
+        environment = {key: value for key, value in {**TORCHRUN, name: bad}.items() if value is not None}
+        with pytest.raises(LaunchError, match=rf"\b{name}\b.*Start with `torchrun --nproc-per-node N script\.py`"):
+            read_launcher(environment)
+
+
 def test_processes_that_would_each_train_alone() -> None:
     with pytest.raises(LaunchError, match=r"SLURM_STEP_NUM_TASKS=4: several.*RANK=\$SLURM_PROCID"):
         read_launcher({"SLURM_STEP_NUM_TASKS": "4", "SLURM_PROCID": "1"})
@@ -63,7 +79,7 @@ class Gpus:
     """Stands in for `torch.cuda` on a machine with some GPUs."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
-        self.chosen: list[int] = []
+        self.chosen: list[torch.device] = []
         monkeypatch.setattr(torch.cuda, "is_available", lambda: count > 0)
         monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
         monkeypatch.setattr(torch.cuda, "current_device", lambda: 0)
@@ -71,11 +87,11 @@ class Gpus:
 
 
 def test_each_process_takes_its_own_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
-    gpus = Gpus(monkeypatch, 2)
+    found = Gpus(monkeypatch, 2)
     assert choose_device(Launcher(3, 4, 1, 2)) == torch.device("cuda", 1)
-    assert gpus.chosen == [1]
+    assert found.chosen == [torch.device("cuda", 1)]
     assert choose_device(Launcher()) == torch.device("cuda", 0)
-    assert gpus.chosen == [1]
+    assert len(found.chosen) == 1
 
 
 @pytest.mark.parametrize("process", [Launcher(0, 4, 0, 4), Launcher(3, 4, 3)])
@@ -83,6 +99,24 @@ def test_more_processes_than_gpus(process: Launcher, monkeypatch: pytest.MonkeyP
     Gpus(monkeypatch, 2)
     with pytest.raises(LaunchError, match=r"4 processes were started.*has 2 GPUs.*--nproc-per-node 2"):
         choose_device(process)
+
+
+def test_one_gpu_that_each_process_sees(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several processes that see one GPU each may have different ones, which only all of them together can tell."""
+    found = Gpus(monkeypatch, 1)
+    process = Launcher(1, 3, 1, 3)
+    assert choose_device(process) == torch.device("cuda", 0)
+    assert found.chosen == [torch.device("cuda", 0)]
+    assert gpus.unsure(process, torch.device("cuda", 0))
+    assert not gpus.unsure(Launcher(), torch.device("cuda", 0))
+    assert not gpus.unsure(process, torch.device("cpu"))
+    store = dist.HashStore()
+    for rank, name in ((0, "host a"), (2, "host b")):
+        store.set(f"distify/gpu/{rank}", name)
+    gpus.check_shared(store, process, "host c")
+    assert store.get("distify/gpu/1") == b"host c"
+    with pytest.raises(LaunchError, match=r"3 processes were started .* 1 GPU, and ranks 1 and 2 share it.*node 1"):
+        gpus.check_shared(store, process, "host b")
 
 
 def test_without_gpu_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,7 +182,7 @@ import sys, types
 package = types.ModuleType("distify.runtime")
 package.__path__ = [{str(Path(launcher.__file__).parent)!r}]
 sys.modules["distify.runtime"] = package
-from distify.runtime import launcher
+from distify.runtime import gpus, launcher
 launcher.agree_on_hashes()
 """
 BEGIN = """
