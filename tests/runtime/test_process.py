@@ -206,7 +206,7 @@ def test_string_hashes_agree_after_a_restart_in_place(way: str, tmp_path: Path) 
 
 def test_no_restart_where_something_would_be_lost(tmp_path: Path) -> None:
     (tmp_path / "busy.py").write_text(
-        "import threading, time\nthreading.Thread(target=time.sleep, args=(1,)).start()\n"
+        "import threading, time\nthreading.Thread(target=time.sleep, args=(60,), daemon=True).start()\n"
         "print('once', flush=True)\n" + LIGHT
     )
     for e in launch(["busy.py"], 2, FREE, tmp_path):
