@@ -458,6 +458,7 @@ def too_early() -> list[str]:
         "shard": lambda: r.shard(DataLoader(x)),  # type: ignore[arg-type]
         "cycle": lambda: next(iter(r.cycle(DataLoader(x)))),  # type: ignore[arg-type]
         "split": lambda: r.split(x),
+        "replicated": lambda: r.replicated(torch.rand, 1),
         "gather": lambda: r.gather(x),
         "draw": lambda: r.draw(torch.randn, 3),
         "full": lambda: r.full(model.weight),
