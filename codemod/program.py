@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from .imports import beginnings, imported
 
@@ -47,6 +48,11 @@ class Module:
     real: str = ""
     is_package: bool = False
     targets: dict[str, Module] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """All its nodes, as `ast.walk` gives them."""
+        return list(ast.walk(self.tree))
 
     @property
     def folder(self) -> str:

@@ -79,7 +79,7 @@ def analyse_program(program: Program, budget: Budget = UNLIMITED) -> list[Facts]
 
 def _add_renamed(facts: Facts) -> None:
     """Calls of torch's gradient functions by a name that the script gave them: `grad = torch.autograd.grad`."""
-    for node in ast.walk(facts.tree):
+    for node in facts.nodes:
         if isinstance(node, ast.Call) and facts.names.qualified(node.func) is None:
             ref = facts.value(node.func).ref or ""
             if ref in RENAMED:
@@ -106,13 +106,13 @@ def _unseen_optimizer(facts: Facts, ip: Interpreter) -> list[Finding]:
         # An optimizer is built, and what is run backward comes from a library that nothing is known of.
         backwards = [
             node
-            for node in ast.walk(facts.tree)
+            for node in facts.nodes
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "backward"
         ]
     updates = by_hand.report(facts, ip)
     steps = [
         node
-        for node in ast.walk(facts.tree)
+        for node in facts.nodes
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "step"
     ]
     if not backwards or updates or not steps:
@@ -144,7 +144,7 @@ def _calls(tree: ast.Module, names: Names) -> dict[str, list[ast.Call]]:
 
 def _name_runtime(facts: Facts, names: Names) -> None:
     """How the file names the runtime, or will."""
-    for node in ast.walk(facts.tree):
+    for node in facts.nodes:
         if isinstance(node, ast.ImportFrom) and node.module == "distify" and node.level == 0:
             for alias in node.names:
                 if alias.name == "runtime":
@@ -156,8 +156,7 @@ def _name_runtime(facts: Facts, names: Names) -> None:
 def _may_train(facts: Facts) -> bool:
     """A cheap look before the interpretation: something is stepped or runs backward."""
     return "torch.autograd.grad" in facts.calls or any(
-        isinstance(node, ast.Attribute) and node.attr in ("backward", "step", "clip_grad_norm_")
-        for node in ast.walk(facts.tree)
+        isinstance(node, ast.Attribute) and node.attr in ("backward", "step", "clip_grad_norm_") for node in facts.nodes
     )
 
 

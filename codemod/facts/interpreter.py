@@ -68,7 +68,7 @@ class Interpreter:
         self.loads: dict[ast.expr, ast.expr] = {}
         self.current: dict[ast.AST, Value] = {}
         self.receivers: dict[ast.AST, Value] = {}
-        self.uses_minus_100 = any(_is_minus_100(node) for module in program.modules for node in ast.walk(module.tree))
+        self.uses_minus_100 = any(_is_minus_100(node) for module in program.modules for node in module.nodes)
         self.made = Made()
         self.owned_now: set[int] = set()
         self.ran_now: set[int] = set()
@@ -107,7 +107,7 @@ class Interpreter:
         self.imported.clear()
         entry = self.program.entry
         modules.load(self, entry)
-        for node in ast.walk(entry.tree):
+        for node in entry.nodes:
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node not in self.called:
                 self._run_uncalled(node)
         owners.name_optimizers(self)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ..budget import UNLIMITED, Budget
@@ -316,6 +317,11 @@ class Facts:
     program: list[Facts] = field(default_factory=list, repr=False)
     shared: dict[str, Any] = field(default_factory=dict, repr=False)
     _text: SourceText | None = None
+
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """All nodes of the file, as `ast.walk` gives them: rules ask for them again and again."""
+        return list(ast.walk(self.tree))
 
     def holds(self, node: ast.AST) -> bool:
         """Whether a node stands in this file."""

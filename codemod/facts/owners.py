@@ -195,8 +195,9 @@ def _left_by_loops(scope: ast.AST, statement: ast.stmt) -> frozenset[str]:
     """Names that still hold the last item of a loop that has ended, where others that it had may be meant too."""
     found: dict[str, ast.For | None] = {}
     last = statement.end_lineno or statement.lineno
-    stores = [n for n in ast.walk(scope) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
-    loops = [n for n in ast.walk(scope) if isinstance(n, ast.For)]
+    nodes = [n for n in ast.walk(scope) if isinstance(n, (ast.Name, ast.For))]
+    stores = [n for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+    loops = [n for n in nodes if isinstance(n, ast.For)]
     targets = {part: loop for loop in loops for part in ast.walk(loop.target)}
     for name in sorted((n for n in stores if n.lineno <= last), key=lambda n: (n.lineno, n.col_offset)):
         found[name.id] = targets.get(name)

@@ -119,7 +119,7 @@ def _holds_parameters(value: Value) -> bool:
 def _environments(facts: Facts, ip: Interpreter) -> Iterator[ast.Call]:
     """`state, reward, done, _ = env.step(action)`: something that is neither optimizer nor schedule is stepped, and
     what comes of it is used."""
-    for node in ast.walk(facts.tree):
+    for node in facts.nodes:
         if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "step"):
             continue
         stepped = facts.value(node.func.value)
@@ -133,7 +133,7 @@ def _graphs(facts: Facts, ip: Interpreter) -> Iterator[ast.AST]:
     for name, called in facts.calls.items():
         if name.split(".")[0] in GRAPHS or name == "torch.sparse.mm":
             yield from called
-    for node in ast.walk(facts.tree):
+    for node in facts.nodes:
         passes = isinstance(node, ast.Call) and _last(node.func).rstrip("_") in BETWEEN_ROWS
         if passes or (isinstance(node, ast.Subscript) and _picks(ip, node)):
             yield node

@@ -90,6 +90,6 @@ def enters_autocast(facts: Facts, node: ast.expr) -> bool:
     held = dotted(node.func if isinstance(node, ast.Call) else node)
     return held is not None and any(
         names_autocast(facts, item.value) and any(dotted(target) == held for target in item.targets)
-        for item in ast.walk(facts.tree)
+        for item in facts.nodes
         if isinstance(item, ast.Assign)
     )

@@ -41,7 +41,7 @@ class Apart:
         self.flags = {(id(file), name) for file in program for name in _flags(file, self.handlers)}
         self.bound: set[tuple[int, str]] = set()
         if self.used:
-            stores = [(file, node) for file in program for node in ast.walk(file.tree) if self._matters(file, node)]
+            stores = [(file, node) for file in program for node in file.nodes if self._matters(file, node)]
             while sum(self._learns(file, node) for file, node in stores):
                 pass
 
@@ -130,6 +130,6 @@ def _handlers(facts: Facts) -> Iterator[ast.AST]:
 
 def _flags(facts: Facts, handlers: set[int]) -> Iterator[str]:
     """Global names that such a function sets."""
-    for node in ast.walk(facts.tree):
+    for node in facts.nodes:
         if isinstance(node, ast.Global) and id(function_of(facts, node)) in handlers:
             yield from node.names

@@ -66,7 +66,7 @@ class Fetched:
 
 def roots(facts: Facts) -> Iterator[ast.AST]:
     """The methods by which the file's data sets give samples."""
-    for node in ast.walk(facts.tree):
+    for node in facts.nodes:
         if isinstance(node, ast.ClassDef) and is_set(facts, node):
             yield from (item for item in node.body if isinstance(item, FUNCTIONS) and item.name in METHODS)
 

@@ -56,12 +56,12 @@ def origins(facts: Facts, node: ast.Name | ast.Attribute) -> Iterator[ast.AST]:
     """What a name or an attribute of `self` may be: what is assigned, a function of the file, what callers give."""
     if isinstance(node, ast.Attribute):
         text = dotted(node)
-        for item in ast.walk(facts.tree):
+        for item in facts.nodes:
             if text is not None and isinstance(item, ast.Assign) and text in map(dotted, item.targets):
                 yield item.value
         return
     yield from (value for value in bindings(facts, node) if value is not None)
-    for item in ast.walk(facts.tree):
+    for item in facts.nodes:
         if isinstance(item, ast.FunctionDef) and item.name == node.id:
             yield from item.body
     for scope in ancestors(facts, node):
@@ -81,7 +81,7 @@ def given(facts: Facts, function: ast.FunctionDef, name: str) -> Iterator[ast.AS
     owner = next((item for item in ancestors(facts, function) if isinstance(item, (*FUNCTIONS, ast.ClassDef))), None)
     index = names.index(name) - (1 if isinstance(owner, ast.ClassDef) else 0)
     called = owner.name if isinstance(owner, ast.ClassDef) and function.name == "__init__" else function.name
-    for call in ast.walk(facts.tree):
+    for call in facts.nodes:
         if isinstance(call, ast.Call) and (dotted(call.func) or "").split(".")[-1] == called:
             yield from (item.value for item in call.keywords if item.arg == name)
             if 0 <= index < len(call.args):

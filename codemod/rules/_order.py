@@ -28,7 +28,7 @@ def before_start(facts: Facts, node: ast.AST) -> bool:
     if not isinstance(function, ast.Module):
         return False
     name = getattr(start, "name", None)
-    entered = [item for item in ast.walk(facts.tree) if isinstance(item, ast.Name) and item.id == name]
+    entered = [item for item in facts.nodes if isinstance(item, ast.Name) and item.id == name]
     outside = [item for item in entered if isinstance(function_of(facts, item), ast.Module)]
     return not outside or position(node) < position(outside[0])
 

@@ -96,7 +96,7 @@ def method_calls(facts: Facts, *names: str) -> Iterator[tuple[ast.Call, ast.Attr
     """Calls `x.name(…)` of methods (not of functions in modules), each with its callee, in source order."""
     found = [
         (node, node.func)
-        for node in ast.walk(facts.tree)
+        for node in facts.nodes
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in names
     ]
     for call, callee in sorted(found, key=lambda item: position(item[0])):
@@ -236,8 +236,8 @@ def _bound_in(facts: Facts, scope: ast.AST, name: str) -> list[ast.expr | None]:
 
 def free_name(facts: Facts, *candidates: str) -> str:
     """The first candidate that the file doesn't use; the last one with a number if all are taken."""
-    used = {node.id for node in ast.walk(facts.tree) if isinstance(node, ast.Name)}
-    used |= {node.arg for node in ast.walk(facts.tree) if isinstance(node, ast.arg)}
+    used = {node.id for node in facts.nodes if isinstance(node, ast.Name)}
+    used |= {node.arg for node in facts.nodes if isinstance(node, ast.arg)}
     for name in candidates:
         if name not in used:
             return name
@@ -250,7 +250,7 @@ def free_name(facts: Facts, *candidates: str) -> str:
 def imported(facts: Facts) -> set[str]:
     """Top-level packages that the file imports."""
     found: set[str] = set()
-    for node in ast.walk(facts.tree):
+    for node in facts.nodes:
         if isinstance(node, ast.Import):
             found.update(alias.name.split(".")[0] for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:

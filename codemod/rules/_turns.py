@@ -46,7 +46,7 @@ def to_agree_on(facts: Facts, training: Training) -> Iterator[ast.If]:
     turns = taken_in_turn(facts, fetched)
     needing = {id(call) for call in calls(facts, *SAVES, *LOADS)}
     once = {id(call) for call in [*openers(facts), *writers(facts), *downloads(facts)]}
-    for node in ast.walk(facts.tree):
+    for node in facts.nodes:
         if not isinstance(node, ast.If) or not asks_for_files(facts, node.test):
             continue
         around = list(ancestors(facts, node))

@@ -156,7 +156,7 @@ def counters(facts: Facts, step: Step, run: Run) -> list[ast.stmt]:
 def counts_steps(facts: Facts, name: str) -> bool:
     """Whether a count is compared, taken modulo, or given to a function, and never a divisor."""
     decides = False
-    for node in ast.walk(facts.tree):
+    for node in facts.nodes:
         if dotted(node) != name or not isinstance(getattr(node, "ctx", None), ast.Load):
             continue
         parent = facts.parents[node]

@@ -88,7 +88,7 @@ def folded_context(facts: Facts, options: Options, call: ast.Call) -> Outcome:
 
 def handed(facts: Facts) -> Iterator[ast.expr]:
     """Where the class of torch's autocast is handed on and not called: `partial(torch.autocast, …)`."""
-    for node in ast.walk(facts.tree):
+    for node in facts.nodes:
         if isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, ast.Load):
             parent = facts.parents[node]
             called = isinstance(parent, ast.Call) and parent.func is node
@@ -109,7 +109,7 @@ def folded_reference(facts: Facts, node: ast.expr) -> Iterator[Outcome]:
 
 def scaler_uses(facts: Facts) -> Iterator[ast.Attribute]:
     """Attributes that are read from a scaler."""
-    for node in ast.walk(facts.tree):
+    for node in facts.nodes:
         if isinstance(node, ast.Attribute) and has_role(facts, node.value, Role.SCALER):
             yield node
 
@@ -143,7 +143,7 @@ def is_factor(facts: Facts, call: ast.Call) -> bool:
     """Whether a scale takes part in products or quotients, directly or by the name that it is given."""
     statement = facts.parents[call]
     names = {dotted(target) for target in statement.targets} if isinstance(statement, ast.Assign) else set()
-    read = [node for node in ast.walk(facts.tree) if node is call or (dotted(node) in names - {None})]
+    read = [node for node in facts.nodes if node is call or (dotted(node) in names - {None})]
     found = [facts.parents[node] for node in read]
     return any(isinstance(parent, ast.BinOp) and isinstance(parent.op, ARITHMETIC) for parent in found)
 
@@ -170,5 +170,5 @@ def passed_on(facts: Facts, uses: list[ast.Attribute]) -> bool:
         and isinstance(node.ctx, ast.Load)
         and id(node) not in reads
         and has_role(facts, node, Role.SCALER)
-        for node in ast.walk(facts.tree)
+        for node in facts.nodes
     )

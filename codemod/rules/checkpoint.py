@@ -106,7 +106,7 @@ def reads(facts: Facts, call: ast.Call) -> list[ast.AST]:
     names = {dotted(target) for target in targets} - {None}
     return [
         node
-        for node in (ast.walk(facts.tree) if names else ())
+        for node in (facts.nodes if names else ())
         if isinstance(getattr(node, "ctx", None), ast.Load) and dotted(node) in names
     ]
 

@@ -39,7 +39,7 @@ def clock(facts: Facts, options: Options) -> Iterator[Outcome]:
         return
     training, apart = Training(facts), of_program(facts)
     files = {id(node) for node in to_agree_on(facts, training)}
-    for node in ast.walk(facts.tree):
+    for node in facts.nodes:
         if not isinstance(node, (ast.If, ast.While)):
             continue
         if any(is_runtime_call(facts, inner, "any") for inner in ast.walk(node.test)):

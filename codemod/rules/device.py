@@ -37,14 +37,14 @@ def device(facts: Facts, options: Options) -> Iterator[Outcome]:
     second = placed_apart(facts)
     if second is not None:
         yield finding("DST306", second)
-    own = {item.name for item in ast.walk(facts.tree) if isinstance(item, ast.FunctionDef)}
+    own = {item.name for item in facts.nodes if isinstance(item, ast.FunctionDef)}
     yield from visit(facts, facts.tree, "cuda" in own)
 
 
 def placed_apart(facts: Facts) -> ast.AST | None:
     """The first place where a second device is named by its number, `None` if at most one is."""
     numbers: set[str] = set()
-    for node in ast.walk(facts.tree):
+    for node in facts.nodes:
         number = number_of(facts, node)
         if number is not None and not is_choice(facts, node):
             numbers.add(number)
@@ -165,7 +165,7 @@ def keeps_its_meaning(facts: Facts, node: ast.expr, parent: ast.AST) -> bool:
 def used_as_text(facts: Facts, assignment: ast.Assign) -> bool:
     """Whether a name that holds a device string is used as a string: compared, formatted, searched, shown."""
     texts = {facts.text(target) for target in assignment.targets}
-    for node in ast.walk(facts.tree):
+    for node in facts.nodes:
         if not isinstance(node, (ast.Name, ast.Attribute)) or facts.text(node) not in texts:
             continue
         parent = facts.parents[node]

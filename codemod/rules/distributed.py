@@ -70,7 +70,7 @@ def libraries(facts: Facts) -> Iterator[Outcome]:
 def trainers(facts: Facts) -> Iterator[tuple[ast.AST, Library]]:
     """Where trainers of libraries are built, or run where a star import hides what built them."""
     derived = subclasses(facts)
-    for node in ast.walk(facts.tree):
+    for node in facts.nodes:
         if not isinstance(node, ast.Call):
             continue
         library = trainer_of(facts.names.qualified(node.func) or "") or derived.get(last_name(node.func))
@@ -78,7 +78,7 @@ def trainers(facts: Facts) -> Iterator[tuple[ast.AST, Library]]:
             yield node, library
     stars = [library_of(node.module or "") for node in facts.names.stars(facts.tree) if node.level == 0]
     for library in filter(None, stars):
-        for node in ast.walk(facts.tree):
+        for node in facts.nodes:
             if isinstance(node, ast.Attribute) and node.attr in library.methods:
                 yield node, library
 
@@ -86,7 +86,7 @@ def trainers(facts: Facts) -> Iterator[tuple[ast.AST, Library]]:
 def subclasses(facts: Facts) -> dict[str, Library]:
     """The classes of the program that derive from a library's trainer."""
     found: dict[str, Library] = {}
-    classes = [(file, node) for file in facts.program for node in ast.walk(file.tree) if isinstance(node, ast.ClassDef)]
+    classes = [(file, node) for file in facts.program for node in file.nodes if isinstance(node, ast.ClassDef)]
     for _ in range(3):  # as deep as such classes are derived from each other
         for file, node in classes:
             for base in node.bases:
@@ -104,7 +104,7 @@ def tpus(facts: Facts) -> Iterator[Outcome]:
 
 def processes(facts: Facts) -> Iterator[Outcome]:
     """Processes that the script starts: Hogwild, or another way of its own to train on several."""
-    nodes = [node for node in ast.walk(facts.tree) if isinstance(node, ast.Call)]
+    nodes = [node for node in facts.nodes if isinstance(node, ast.Call)]
     shared = any(last_name(node.func) == "share_memory" for node in nodes)
     for node in sorted(nodes, key=position):
         started = last_name(node.func) == "Process" and any(item.arg == "target" for item in node.keywords)
@@ -115,7 +115,7 @@ def processes(facts: Facts) -> Iterator[Outcome]:
 
 def imports(facts: Facts) -> Iterator[tuple[ast.stmt, str]]:
     """The import statements of a file with the modules that they name."""
-    for node in ast.walk(facts.tree):
+    for node in facts.nodes:
         if isinstance(node, ast.Import):
             yield from ((node, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
@@ -124,7 +124,7 @@ def imports(facts: Facts) -> Iterator[tuple[ast.stmt, str]]:
 
 def runs_backward(facts: Facts) -> bool:
     """Whether something in a file runs backward, if only by a method of an object that nothing is known of."""
-    return any(isinstance(node, ast.Attribute) and node.attr == "backward" for node in ast.walk(facts.tree))
+    return any(isinstance(node, ast.Attribute) and node.attr == "backward" for node in facts.nodes)
 
 
 def last_name(node: ast.expr) -> str:

@@ -39,7 +39,7 @@ def fp16(facts: Facts, options: Options) -> Iterator[Outcome]:
         if isinstance(number, (int, float)) and LARGEST < abs(number) < float("inf"):
             yield finding("DST405", call)
     norms = set(calls(facts, *NORMS))
-    for node in ast.walk(facts.tree) if norms else ():
+    for node in facts.nodes if norms else ():
         if isinstance(node, ast.If) and ends(facts, node) and asks_for(facts, node.test, norms):
             yield finding("DST406", node)
 

@@ -77,12 +77,12 @@ def without_module(facts: Facts) -> Iterator[Outcome]:
     """`model.module` becomes `model`, unless a condition asks first whether it is there."""
     own = {
         node.attr
-        for node in ast.walk(facts.tree)
+        for node in facts.nodes
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and facts.text(node.value) == "self"
     }
     if "module" in own:
         return
-    for node in ast.walk(facts.tree):
+    for node in facts.nodes:
         if not (isinstance(node, ast.Attribute) and node.attr == "module" and has_role(facts, node.value, Role.MODEL)):
             continue
         if not asks_first(facts, node):

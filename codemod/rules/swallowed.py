@@ -31,7 +31,7 @@ ALIKE = ("KeyboardInterrupt", "StopIteration", "SystemExit", "GeneratorExit", "I
 def swallowed(facts: Facts, options: Options) -> Iterator[Outcome]:
     """A finding for each handler after which a process goes on without a step that the others take."""
     training: Training | None = None
-    for node in ast.walk(facts.tree):
+    for node in facts.nodes:
         if not isinstance(node, ast.Try):
             continue
         handlers = [item for item in node.handlers if not is_alike(item) and not raises(facts, item)]

@@ -57,7 +57,7 @@ def unfit(facts: Facts, options: Options) -> Iterator[Outcome]:
 
 def says_elementwise(facts: Facts) -> bool:
     """Whether the program says of an optimizer that it treats each element by itself; which, the run will see."""
-    nodes = (node for file in facts.program for node in ast.walk(file.tree))
+    nodes = (node for file in facts.program for node in file.nodes)
     stores = (node for node in nodes if isinstance(getattr(node, "ctx", None), ast.Store))
     return any("elementwise" in (getattr(node, "id", None), getattr(node, "attr", None)) for node in stores)
 

@@ -163,7 +163,7 @@ def needs_elsewhere(facts: Facts, options: Options, known: list[ast.AST]) -> boo
     """Whether gradients are read, past the runtime, where no window is known to end."""
     mine = set(known)
     for file in facts.program:
-        for node in ast.walk(file.tree):
+        for node in file.nodes:
             if node in mine:
                 continue
             if reads_gradient(file, node) or (not folds(file, options) and is_scaler_use(file, node)):
