@@ -117,7 +117,7 @@ def read_record(folder: str) -> dict[str, Any]:
     try:
         with open(os.path.join(folder, RECORD), encoding="utf-8") as file:
             found = json.load(file)
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(
             f"{folder!r} is damaged: {RECORD} can't be read ({error}). Load another checkpoint of that folder."
         ) from error
