@@ -46,7 +46,8 @@ def run(arguments: list[str]) -> int:
     except Exception as error:
         if hasattr(error, "format_message"):  # a usage error of typer
             text = error.format_message().removeprefix("Invalid value: ")
-            complain(f"{text[:1].lower()}{text[1:].rstrip('.')} (see: distify rewrite --help)" if text else "")
+            text = f"{text[:1].lower()}{text[1:].rstrip('.')}"
+            complain(f"{text} (see: distify {_command(arguments)} --help)" if text else "")
             return int(getattr(error, "exit_code", FAILED))
         if type(error).__name__ == "Abort":  # the same in older versions
             complain("interrupted; no file was left half-written")
@@ -57,6 +58,11 @@ def run(arguments: list[str]) -> int:
 
         complain(f"internal error: {described(error)}. Please report it together with the command and the file.")
         return FAILED
+
+
+def _command(arguments: list[str]) -> str:
+    """The command that was called wrongly."""
+    return arguments[0] if arguments and arguments[0] in ("rewrite", "consolidate") else "rewrite"
 
 
 if __name__ == "__main__":

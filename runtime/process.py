@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.rendezvous import rendezvous
 
-from . import backends, bypass, collectives, copies, entropy, exits, faults, gpus, output, raw, streams
+from . import backends, bypass, collectives, copies, entropy, exits, faults, gpus, output, raw, saving, streams
 from .accumulate import Windows
 from .batches import Batches
 from .batchnorm import install as whole_batchnorm
@@ -25,6 +25,7 @@ from .launcher import Launcher, LaunchError, launched, read_launcher
 from .lost import Lost, reach
 from .meeting import END, Disagreement, meet, open_channel
 from .precision import Precision
+from .saved_files import CheckpointError
 from .state import DistifyError, require, state
 from .streams import Streams
 from .trace import unwritable
@@ -206,12 +207,14 @@ def shutdown() -> None:
 
     Raises:
         Disagreement: debugging, and other ranks are about to do something else.
+        CheckpointError: the last checkpoint, which was still being written, could not be.
     """
     if state.config is None:
         return
     wait = False
     try:
         if not faults.failed():
+            saving.settle(state)
             with suppress(Lost):
                 meet(END)
         wait = True
@@ -223,7 +226,7 @@ def _at_exit() -> None:
     """Leave at the end of the script; a rank that comes there alone ends with an error, as at any other line."""
     try:
         shutdown()
-    except Disagreement as error:
+    except (CheckpointError, Disagreement) as error:
         sys.stderr.write(f"distify: rank {os.environ.get('RANK', '?')} failed: {error}\n")
         for stream in (sys.stdout, sys.stderr):
             with suppress(Exception):
@@ -243,7 +246,7 @@ def _leave(wait: bool) -> None:
         if state.owns_group:
             dist.destroy_process_group()
         elif state.reduce_group is not None:
-            for group in (state.reduce_group, state.extra.get("control")):
+            for group in (state.reduce_group, state.extra.get("control"), state.extra.get("saving group")):
                 if group is not None:
                     dist.destroy_process_group(group)
     state.reset()

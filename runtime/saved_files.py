@@ -45,7 +45,7 @@ def find(folder: str) -> str:
         return found[-1]
     if not os.path.lexists(folder):
         raise CheckpointError(
-            f"there is no folder {folder!r}. Give load_state the folder that save_state was given, or one of the "
+            f"there is no folder {folder!r}. Name the folder that save_state was given, or one of the "
             "checkpoints in it; ask runtime.latest(folder) first where a run may be the first."
         )
     if not os.path.isdir(folder):
@@ -56,7 +56,7 @@ def find(folder: str) -> str:
     torn = [name for name in names if PART.fullmatch(name) or NAME.fullmatch(name)]
     held = f"only {', '.join(torn)}, which was never completed" if torn else ", ".join(names[:4]) or "nothing"
     raise CheckpointError(
-        f"{folder!r} holds no checkpoint of runtime.save_state(), but {held}. Give load_state the folder that "
+        f"{folder!r} holds no checkpoint of runtime.save_state(), but {held}. Name the folder that "
         "save_state was given."
     )
 
@@ -98,6 +98,11 @@ def finish(part: str, final: str, keep: int) -> None:
     for path in older[: max(len(older) - keep, 0)]:
         os.rename(path, f"{path}.old")  # else one that is half removed would look complete
         shutil.rmtree(f"{path}.old")
+
+
+def abandon(part: str) -> None:
+    """Remove what was written of a checkpoint that can't be completed: the disk may be full of it."""
+    shutil.rmtree(part, ignore_errors=True)
 
 
 def _sync(folder: str) -> None:

@@ -96,10 +96,7 @@ def _model(run: State, model: nn.Module, key: str, tensors: Tensors) -> Record:
     found = run.backend.in_parts(model)
     first = _first_names(model)
     nodes: dict[str, Any] = {}
-    casts: dict[str, str] = {}
     for name, value in found.items():
-        if isinstance(value, Piece) and value.original not in (None, value.dtype):
-            casts[name] = str(value.original).removeprefix("torch.")
         held = first.get(name, name)
         if isinstance(value, (Tensor, Piece)) and held != name and held in nodes:
             nodes[name] = nodes[held]
@@ -107,7 +104,7 @@ def _model(run: State, model: nn.Module, key: str, tensors: Tensors) -> Record:
             nodes[name] = encode(value, f"{key}.{name}", tensors, code=True)
     versions = getattr(found, "_metadata", None)
     made = {} if versions is None else {"versions": encode(dict(versions), key, {}, code=True)}
-    return {"state": {"ordered": nodes}, "casts": casts, **made}
+    return {"state": {"ordered": nodes}, **made}
 
 
 def _first_names(model: nn.Module) -> dict[str, str]:

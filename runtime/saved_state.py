@@ -8,11 +8,12 @@ from typing import Any, TypeVar
 
 import torch.distributed as dist
 
-from . import saved_files
+from . import saved_files, saving
 from .collectives import together
 from .guard import by_itself
 from .lost import reach
 from .meeting import meet
+from .process import timeout
 from .saved_files import CheckpointError
 from .saved_load import Loading
 from .saved_run import collect
@@ -21,7 +22,7 @@ from .state import State, require
 Result = TypeVar("Result")
 
 
-def save_state(folder: str | os.PathLike[str], /, *, keep: int = 1, **given: Any) -> str:
+def save_state(folder: str | os.PathLike[str], /, *, keep: int = 1, asynchronous: bool = False, **given: Any) -> str:
     """Write a checkpoint of the whole run into a folder; a collective.
 
     It holds all prepared modules and optimizers, the loss scale, the random streams, and how far each sharded loader
@@ -32,6 +33,8 @@ def save_state(folder: str | os.PathLike[str], /, *, keep: int = 1, **given: Any
         folder: all ranks see it; each checkpoint gets a folder of its own in it, `state-00000001` and so on.
         keep: how many older checkpoints stay beside the new one, at least 0; the others are removed when it is
             complete.
+        asynchronous: return when what it holds has been copied, and write it while the run goes on; the next call, or
+            the end of the run, waits for it and reports its failure. Needs memory of the host for the copies.
         given: objects with `state_dict` and `load_state_dict` (schedulers, averaged models), generators of random
             numbers, and plain values (numbers, strings, tensors, lists and dicts of them), by names to load them by. A
             prepared module or optimizer is held anyway, and gets that name.
@@ -41,44 +44,48 @@ def save_state(folder: str | os.PathLike[str], /, *, keep: int = 1, **given: Any
 
     Raises:
         NotInitialized: `init` has not run.
-        CheckpointError: it can't be written, on all ranks; the message names the rank and the reason.
+        CheckpointError: it can't be written, or the one before could not, on all ranks; the message names the rank and
+            the reason.
         Unstorable: a value would need pickled code.
         DistifyError: it stands inside an accumulation window, whose gradients would be lost, or in what one rank does.
     """
     run = require("save_state")
     together("save_state")
     meet("runtime.save_state()")
+    saving.settle(run)
     record, tensors = collect(run, given)
     folder = os.fspath(folder)
     part, final = _on_all(run, f"save_state({folder!r})", lambda: saved_files.begin(folder))
-    _write(run, folder, part, final, keep, record, tensors)
-    return final
-
-
-def _write(
-    run: State, folder: str, part: str, final: str, keep: int, record: dict[str, Any], tensors: dict[str, Any]
-) -> None:
     from . import saved_tensors
 
     mine = saved_tensors.share(tensors, run.rank, run.world_size)
+    group = run.reduce_group if run.world_size > 1 else None
+    if asynchronous:  # the run will change what it holds
+        mine, group = saving.copied(mine), saving.group(run, timeout())
 
     def finished() -> None:
         saved_files.record(part, record)
         saved_files.finish(part, final, keep)
 
-    try:
-        saved_tensors.write(part, mine, run.reduce_group if run.world_size > 1 else None, finished)
-    except Exception as error:
-        raise CheckpointError(f"runtime.save_state({folder!r}): {reason(error)}") from error
+    def write() -> None:
+        try:
+            saved_tensors.write(part, mine, group, finished)
+        except saved_tensors.Unwritten as error:
+            if run.rank == 0:
+                saved_files.abandon(part)
+            before = saved_files.complete(folder)
+            kept = f" The one before it, {before[-1]}, is complete." if before else ""
+            raise CheckpointError(f"runtime.save_state({folder!r}): {error}.{kept}") from error
+
+    if asynchronous:
+        run.extra["saving"] = saving.Saving(write)
+    else:
+        write()
+    return final
 
 
 def reason(error: BaseException) -> str:
-    """What went wrong, in one line, and on which rank."""
-    failures = getattr(error, "failures", None)
-    if isinstance(failures, dict) and failures:
-        rank, first = min(failures.items())
-        inner = first[0] if isinstance(first, tuple) else first
-        return f"rank {rank}: {reason(inner)}"
+    """What went wrong, in one line."""
     text = " ".join(str(error).split()) or type(error).__name__
     return text if isinstance(error, (OSError, CheckpointError)) else f"{type(error).__name__}: {text}"
 
@@ -102,6 +109,7 @@ def load_state(folder: str | os.PathLike[str], /, **objects: Any) -> dict[str, A
     run = require("load_state")
     together("load_state")
     meet("runtime.load_state()")
+    saving.settle(run)
     folder = os.fspath(folder)
     what = f"load_state({folder!r})"
     path, record = _on_all(run, what, lambda: _found(folder))
@@ -135,6 +143,7 @@ def latest(folder: str | os.PathLike[str]) -> str | None:
     run = require("latest")
     together("latest")
     meet("runtime.latest()")
+    saving.settle(run)
     found = _on_all(run, f"latest({os.fspath(folder)!r})", lambda: saved_files.complete(os.fspath(folder)))
     return found[-1] if found else None
 

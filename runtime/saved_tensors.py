@@ -18,6 +18,7 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.checkpoint import filesystem
 from torch.distributed.checkpoint import metadata as forms
+from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.default_planner import DefaultLoadPlanner, DefaultSavePlanner
 from torch.distributed.checkpoint.filesystem import FileSystemReader, FileSystemWriter
 from torch.distributed.checkpoint.metadata import ChunkStorageMetadata, Metadata, MetadataIndex, TensorStorageMetadata
@@ -32,6 +33,10 @@ INDEX = ".metadata"
 
 class Unreadable(ValueError):
     """Files are not what `write` leaves; the message says what is wrong with them."""
+
+
+class Unwritten(RuntimeError):
+    """Files could not be written; the message names the rank and the reason."""
 
 
 def piece(value: Tensor | Piece) -> Piece:
@@ -121,11 +126,16 @@ def write(
         finished: called on rank 0 when all files are on the disk.
 
     Raises:
-        CheckpointException: a rank could not write, or `finished` failed; on all ranks.
+        Unwritten: a rank could not write, or `finished` failed; on all ranks.
     """
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*torch.distributed is disabled.*")
-        save({}, storage_writer=_Writer(folder, finished), planner=_Saving(pieces), process_group=group)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*torch.distributed is disabled.*")
+            save({}, storage_writer=_Writer(folder, finished), planner=_Saving(pieces), process_group=group)
+    except CheckpointException as error:  # no subclass of Exception
+        rank, (first, _) = min(error.failures.items())
+        kind = "" if isinstance(first, OSError) else f"{type(first).__name__}: "
+        raise Unwritten(f"rank {rank}: {kind}{' '.join(str(first).split())}") from error
 
 
 class _Unpickler(pickle.Unpickler):

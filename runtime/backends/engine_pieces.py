@@ -30,7 +30,6 @@ def engine_pieces(module: nn.Module, of: Mapping[Tensor, Zero], whole: Callable[
         engine = of[p]
         if p in engine:
             found[key] = engine.flats.piece(p, engine.flats.master(p))
-            found[key].original = engine.dtypes[p]
         else:
             found[key] = whole(p)
     return found

@@ -25,14 +25,12 @@ class Piece:
         dtype: of its elements.
         boxes: what this rank holds; the boxes of all ranks cover the whole once.
         source: what the backend made it from, and shares memory with.
-        original: type of the tensor in the script, if the backend keeps it in another one.
     """
 
     shape: torch.Size
     dtype: torch.dtype
     boxes: list[Box]
     source: Any = None
-    original: torch.dtype | None = None
 
     def box(self, offsets: tuple[int, ...]) -> Tensor:
         """The values of the box that begins there."""

@@ -1,0 +1,24 @@
+"""`distify consolidate`: the part of it that needs no torch, which the runtime's program for it does."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from .report.stream import complain
+
+PROGRAM = "distify.runtime.consolidate"
+LAUNCHED = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")  # it runs alone, wherever it is called
+FAILED = 2
+
+
+def consolidate(arguments: Sequence[str]) -> int:
+    """Run the program with these arguments, in a process of its own; returns its exit status."""
+    if importlib.util.find_spec("torch") is None:
+        complain("consolidate reads tensors, and torch is not installed here: pip install torch")
+        return FAILED
+    environment = {name: value for name, value in os.environ.items() if name not in LAUNCHED}
+    return subprocess.run([sys.executable, "-m", PROGRAM, *arguments], env=environment, check=False).returncode
