@@ -6,54 +6,15 @@ from __future__ import annotations
 
 import contextlib
 import io
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from tests.pool import Pool
-
-ALL = ("ddp", "fsdp", "zero1", "zero2", "zero3")
-WHOLE = ("ddp", "fsdp")
-
-
-class Setting:
-    """A prepared model with its optimizer, and a batch."""
-
-    def __init__(self, backend: str, prepare: bool = True, **options: Any) -> None:
-        from distify import runtime
-
-        zero = int(backend[-1]) if backend.startswith("zero") else None
-        runtime.init(backend=backend if zero is None else "deepspeed", zero_stage=zero, **options)
-        torch.manual_seed(0)
-        self.runtime: Any = runtime
-        self.model = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 4))
-        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=0.1)
-        if prepare:
-            runtime.prepare(self.model, self.optimizer)
-        self.x, self.y = runtime.split((torch.randn(6, 6), torch.randint(0, 4, (6,))))
-
-    def local(self) -> Tensor:
-        return F.cross_entropy(self.model(self.x), self.y)
-
-    def loss(self) -> Tensor:
-        return self.runtime.mean(self.local())
-
-    def train(self, optimizer: Any = None, steps: int = 2) -> list[float]:
-        optimizer, losses = optimizer or self.optimizer, []
-        for _ in range(steps):
-            optimizer.zero_grad()
-            loss = self.loss()
-            self.runtime.backward(loss)
-            self.runtime.step(optimizer)
-            losses.append(loss.item())
-        return losses
-
+from tests.runtime.guard_setting import ALL, WHOLE, Setting
 
 # --- what must fail, with the words of its fix
 
@@ -213,6 +174,58 @@ def test_what_fails_says_the_fix(case: Any, backend: str, words: tuple[str, ...]
         assert not missing, found
 
 
+def test_on_three(pool3: Pool) -> None:
+    for case, backend, words in (
+        (grad_of_slices, "ddp", "write" + GRAD[5:]),
+        (backward_of_slices, "fsdp", BACKWARD),
+        (new_layer, "fsdp", "Build the whole model before"),
+        (captured, "fsdp", "Collect parameters after runtime.prepare()"),
+    ):
+        for found in pool3.run(refused, case, backend):
+            assert words in found
+
+
+def on_one(**options: Any) -> tuple[Any, Any, Tensor]:
+    from distify import runtime
+
+    runtime.init(**options)
+    model = nn.Linear(6, 4)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    runtime.prepare(model, optimizer)
+    x = runtime.split(torch.ones(3, 6))
+    with runtime.autocast():
+        loss = runtime.mean(model(x).square().mean())
+    return model, optimizer, loss
+
+
+def test_one_process_is_plain_torch(alone: None) -> None:
+    model, optimizer, loss = on_one()
+    before = model.weight.detach().clone()
+    torch.autograd.grad(loss, model.weight, retain_graph=True)
+    loss.backward()
+    nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+    optimizer.step()
+    assert not torch.equal(before, model.weight)
+
+
+@pytest.mark.parametrize("options", [{"precision": "fp16"}, {"accumulate": 2}])
+def test_one_process_whose_gradients_are_scaled(options: dict[str, Any], alone: None) -> None:
+    from distify import runtime
+    from distify.runtime.state import DistifyError
+
+    model, optimizer, loss = on_one(**options)
+    with pytest.raises(DistifyError, match=r"Write runtime\.backward\(loss\) in place of loss\.backward\(\)"):
+        loss.backward(retain_graph=True)
+    with contextlib.ExitStack() as stack:
+        if "accumulate" in options:
+            stack.enter_context(runtime.accumulate())
+        runtime.backward(loss)
+        with pytest.raises(DistifyError, match=r"Write runtime\.clip_grad_norm_\(…\) in its place"):
+            nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+        with pytest.raises(DistifyError, match=r"Write runtime\.step\(optimizer\) in its place"):
+            optimizer.step()
+
+
 # --- what must go on
 
 
@@ -281,218 +294,3 @@ def accepted(case: Callable[[Setting], Any], backend: str) -> Any:
 def test_what_goes_on(case: Any, backend: str, pool2: Pool) -> None:
     first, second = pool2.run(accepted, case, backend)
     assert first == second
-
-
-# --- what is said once
-
-
-def said(case: str, backend: str) -> tuple[list[str], str]:
-    shown = io.StringIO()
-    with warnings.catch_warnings(record=True) as caught, contextlib.redirect_stderr(shown):
-        warnings.simplefilter("always")
-        s = Setting(backend, prepare=False)
-        if case == "unowned":
-            s.runtime.prepare(s.model, torch.optim.AdamW(s.model[0].parameters()))
-        elif case == "aliased":
-            kept = s.model[0].weight.data, s.model.state_dict()["2.bias"], s.model[2].weight.detach().clone()
-            s.runtime.prepare(s.model, s.optimizer)
-            assert len(kept) == 3
-        elif case == "compiled":
-            recurrent, compiled = nn.LSTM(2, 2, 2), torch.compile(nn.Linear(2, 2))
-            tied = nn.Sequential(nn.Linear(2, 2), nn.Linear(2, 2))
-            tied[1].weight = tied[0].weight
-            both = [*recurrent.parameters(), *compiled.parameters(), *tied.parameters()]
-            s.runtime.prepare(recurrent, compiled, tied, torch.optim.AdamW(both))
-        elif case == "frozen":
-            s.model[2].requires_grad_(False)
-            s.runtime.prepare(s.model, torch.optim.AdamW(s.model[0].parameters()))
-        else:
-            s.runtime.prepare(s.model.half(), s.optimizer)
-            other = nn.Linear(2, 2).half()
-            s.runtime.prepare(other, torch.optim.AdamW(other.parameters()))
-    return [str(w.message) for w in caught if "runtime." in str(w.message)], shown.getvalue()
-
-
-@pytest.mark.parametrize("backend", ["ddp", "fsdp", "zero2"])
-def test_a_parameter_that_no_optimizer_owns(backend: str, pool2: Pool) -> None:
-    (main, _), (other, _) = pool2.run(said, "unowned", backend)
-    assert len(main) == 1
-    assert "no optimizer updates 2.weight, 2.bias of Sequential" in main[0]
-    assert "freeze them with requires_grad_(False)" in main[0]
-    assert other == []
-    assert [warned for warned, _ in pool2.run(said, "frozen", backend)] == [[], []]
-
-
-@pytest.mark.parametrize("backend", ALL)
-def test_memory_of_parameters_that_was_captured(backend: str, pool2: Pool) -> None:
-    """Parameters that are cut leave it behind; ddp trains in place."""
-    (_, main), (_, other) = pool2.run(said, "aliased", backend)
-    words = "something else refers to the memory of 0.weight, 2.bias of Sequential"
-    assert (words in main) == (backend != "ddp")
-    assert backend == "ddp" or "runtime.state_dict(model) or runtime.full(parameter)" in main
-    assert "distify:" not in other
-
-
-@pytest.mark.parametrize("backend", ["fsdp", "zero2"])
-def test_memory_that_nobody_captured(backend: str, pool2: Pool) -> None:
-    assert ["distify:" in shown for _, shown in pool2.run(said, "compiled", backend)] == [False, False]
-
-
-@pytest.mark.parametrize("backend", WHOLE)
-def test_weights_in_fp16(backend: str, pool2: Pool) -> None:
-    (_, main), (_, other) = pool2.run(said, "half", backend)
-    assert main.count("distify:") == 1
-    assert "'0.weight' of Sequential is fp16" in main
-    assert "remove model.half() and set precision to 'fp16'" in main
-    assert "distify:" not in other
-
-
-# --- loaders that differ by rank
-
-
-class Items(IterableDataset[Tensor]):
-    def __init__(self, count: int) -> None:
-        self.count = count
-
-    def __iter__(self) -> Iterator[Tensor]:
-        return iter(torch.ones(self.count, 6).unbind())
-
-
-def loader(kind: str, rank: int) -> DataLoader[Any]:
-    whole = TensorDataset(torch.arange(12.0))
-    if kind == "longer":
-        return DataLoader(TensorDataset(torch.ones(12 + 4 * rank)), batch_size=4)
-    if kind == "iterable":
-        return DataLoader(Items(12 + 4 * rank), batch_size=4)
-    if kind == "short batch":
-        return DataLoader(Items(12 + rank), batch_size=8)
-    if kind == "other data":
-        return DataLoader(Items(12) if rank else whole, batch_size=4)
-    if kind == "generator":
-        return DataLoader(whole, batch_size=4, shuffle=True, generator=torch.Generator().manual_seed(rank))
-    if kind == "sampler":
-        return DataLoader(whole, batch_sampler=[[0, 1], [2, 3 + rank]])
-    if kind == "more batches":
-        return DataLoader(whole, batch_sampler=[[0, 1]] * (2 + rank))
-    sampler = {"same sampler": [[0, 1], [2, 3]], "same names": [["a", "b"]]}[kind]
-    return DataLoader({"a": 1.0, "b": 2.0} if kind == "same names" else whole, batch_sampler=sampler)  # type: ignore[arg-type]
-
-
-def read(kind: str) -> str:
-    from distify import runtime
-
-    runtime.init()
-    total = 0
-    try:
-        for batch in runtime.shard(loader(kind, runtime.rank())):
-            held = batch if isinstance(batch, Tensor) else batch[0]
-            total += int(runtime.sum(torch.tensor(1.0 * len(held)), of=held).item())
-    except runtime.state.DistifyError as error:
-        return f"{type(error).__name__}: {error}"
-    return f"{total} rows"
-
-
-@pytest.mark.parametrize(
-    ("kind", "words"),
-    [
-        ("longer", "over TensorDataset has 12 samples in batches of 4 on rank 0, 16 samples in batches of 4 on rank 1"),
-        ("iterable", "after 3 batches rank 0 has no more, rank 1 has a batch of 4 rows"),
-        ("short batch", "after 1 batches rank 0 has a batch of 4 rows, rank 1 has a batch of 5 rows"),
-        ("other data", "rank 0 begins a pass over the loader over TensorDataset, rank 1 over the loader over Items"),
-        ("generator", "Seed it with the same number on all ranks"),
-        ("sampler", "batch 2 of the loader over TensorDataset holds other samples on rank 1 than on rank 0"),
-        ("more batches", "after 2 batches rank 0 has no more, rank 1 has a batch of 2 rows"),
-    ],
-)
-def test_ranks_that_read_different_batches(kind: str, words: str, pool2: Pool) -> None:
-    first, second = pool2.run(read, kind)
-    assert first == second
-    assert first.startswith("LoadersDiffer: ")
-    assert words in first
-    assert kind in ("other data", "generator") or "All ranks must read the same data in the same order" in first
-
-
-def test_ranks_that_read_the_same_batches(pool2: Pool) -> None:
-    assert pool2.run(read, "same sampler") == ["4 rows"] * 2
-    assert pool2.run(read, "same names") == ["2 rows"] * 2
-
-
-# --- statistics of a model that nobody trains
-
-
-def recalibrated(rows: int) -> tuple[list[float], list[float]]:
-    from distify import runtime
-
-    runtime.init()
-    data = torch.arange(float(rows)).reshape(-1, 1).square() + torch.arange(3.0)
-    layer = nn.BatchNorm1d(3)
-    with torch.no_grad():
-        for (x,) in runtime.shard(DataLoader(TensorDataset(data), batch_size=4)):
-            layer(x)
-        layer(data)  # outside of any loop over slices: all ranks hold the same
-    return layer.running_mean.tolist(), layer.running_var.tolist()  # type: ignore[union-attr, operator]
-
-
-def test_batchnorm_that_nobody_trains_sees_whole_batches(pool2: Pool, pool3: Pool) -> None:
-    data = torch.arange(11.0).reshape(-1, 1).square() + torch.arange(3.0)
-    layer = nn.BatchNorm1d(3)
-    for x in (*data.split(4), data):
-        layer(x)
-    for mean, variance in (*pool2.run(recalibrated, 11), *pool3.run(recalibrated, 11)):
-        torch.testing.assert_close(torch.tensor(mean), layer.running_mean)
-        torch.testing.assert_close(torch.tensor(variance), layer.running_var)
-
-
-# --- before `init`
-
-
-def too_early() -> list[str]:
-    from distify import runtime as r
-
-    model, x = nn.Linear(2, 2), torch.ones(2, 2)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    calls: dict[str, Callable[[], Any]] = {
-        **{name: getattr(r, name) for name in ("device", "rank", "world_size", "is_main", "barrier", "accumulate")},
-        **{name: lambda name=name: getattr(r, name)(x.sum()) for name in ("averaged", "mean", "sum", "max", "min")},
-        "prepare": lambda: r.prepare(model, optimizer),
-        "shard": lambda: r.shard(DataLoader(x)),  # type: ignore[arg-type]
-        "cycle": lambda: next(iter(r.cycle(DataLoader(x)))),  # type: ignore[arg-type]
-        "split": lambda: r.split(x),
-        "replicated": lambda: r.replicated(torch.rand, 1),
-        "gather": lambda: r.gather(x),
-        "draw": lambda: r.draw(torch.randn, 3),
-        "full": lambda: r.full(model.weight),
-        "whole": lambda: r.whole(model).__enter__(),
-        "autocast": lambda: r.autocast().__enter__(),
-        "backward": lambda: r.backward(model(x).sum()),
-        "grad": lambda: r.grad(model(x).sum(), model.weight),
-        "clip_grad_norm_": lambda: r.clip_grad_norm_(model.parameters(), 1.0),
-        "clip_grad_value_": lambda: r.clip_grad_value_(model.parameters(), 1.0),
-        "step": lambda: r.step(optimizer),
-        "scaler": lambda: r.scaler().get_scale(),
-        "any": lambda: r.any(True),
-        "on_main": lambda: r.on_main(print),
-        "main_first": lambda: r.main_first().__enter__(),
-        "save": lambda: r.save({}, "absent/file"),
-        "load": lambda: r.load("absent/file"),
-        "save_state": lambda: r.save_state("absent"),
-        "load_state": lambda: r.load_state("absent"),
-        "latest": lambda: r.latest("absent"),
-        "state_dict": lambda: r.state_dict(model),
-        "load_state_dict": lambda: r.load_state_dict(model, {}),
-        "clone": lambda: r.clone(model),
-    }
-    wrong = sorted({*r.__all__} - {*calls, "init", "shutdown", "frozen"})
-    for name, call in calls.items():
-        try:
-            call()
-            wrong.append(f"{name} goes on")
-        except r.state.NotInitialized as error:
-            if f"runtime.{name}() was called before runtime.init(). Call runtime.init() once" not in str(error):
-                wrong.append(f"{name}: {error}")
-    return wrong
-
-
-def test_before_init(pool2: Pool) -> None:
-    """Every public function says so, also in a process that a launcher started; `frozen` and `shutdown` need no run."""
-    assert pool2.run(too_early) == [[], []]
