@@ -52,7 +52,7 @@ def create(
     """Value of a creating call."""
     value = _create(ip, name, operands, keywords, node, frame)
     if frame.forward and (name in _DECIDING or name in _RANDOM_IN_PLACE):
-        alike.note(ip, [*operands, *keywords.values()], value, node, frame)
+        alike.note(ip, operands, keywords, value, node, frame)
     trained = "requires_grad" in keywords and keywords["requires_grad"][1].const is True
     loose = trained and value.dep is Dep.GLOBAL and not frame.forward and not frame.loops
     return replace(value, is_param=True, loose=True) if loose else value
