@@ -15,12 +15,21 @@ if TYPE_CHECKING:
     from .interpreter import Frame, Interpreter
 
 
-def note(ip: Interpreter, operands: list[tuple[ast.expr, Value]], value: Value, node: ast.Call, frame: Frame) -> None:
+Operand = tuple[ast.expr, Value]
+
+# What says where and as what numbers are kept, not how many or which.
+_STORAGE = {"device", "dtype", "layout", "pin_memory", "requires_grad", "memory_format"}
+
+
+def note(
+    ip: Interpreter, operands: list[Operand], keywords: dict[str, Operand], value: Value, node: ast.Call, frame: Frame
+) -> None:
     """A forward draws: from the stream that all ranks share, if as many numbers as on every rank."""
     inside = any(getattr(current.node, "name", "") in ("forward", "__call__") for current in frame.chain())
-    if not inside or any(keyword.arg == "generator" for keyword in node.keywords):
+    if not inside or "generator" in keywords:
         return  # methods that are called from outside, as `generate`, and generators of their own draw alike anyway
-    if value.dep is Dep.GLOBAL and all(_is_equal(operand, given) for operand, given in operands):
+    sizes = [*operands, *(held for name, held in keywords.items() if name not in _STORAGE)]
+    if value.dep is Dep.GLOBAL and all(_is_equal(operand, given) for operand, given in sizes):
         ip.sites.keep(ip.sites.alike, node, node)
     else:
         ip.sites.apart.add(node)

@@ -45,6 +45,8 @@ ALIKE = {
     "out = out * torch.empty(1).uniform_(0, 1)": ["torch.empty(1).uniform_"],
     "out = out * x.new_empty(1).normal_()": ["x.new_empty(1).normal_"],
     "out = out[:, torch.randperm(out.size(1))]": ["torch.randperm"],
+    "out = out[:, torch.randperm(3, device=x.device)]": ["torch.randperm"],
+    "out = out * torch.rand((), device=x.device, dtype=out.dtype)": ["torch.rand"],
     "out = out + torch.randn_like(self.fc.bias)": ["torch.randn_like"],
 }
 APART = [
