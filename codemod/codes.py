@@ -159,6 +159,13 @@ _ENTRIES = (
         "take the gradient outside the forward, where the loss is reduced: runtime.grad(runtime.mean(loss), …)",
     ),
     Code(
+        "DST126",
+        "error",
+        "decision on a slice inside a forward",
+        "each process decides on its own rows there, and another one may decide otherwise",
+        "take it outside of the forward, on the whole batch: flag = runtime.any(…); out = model(x, flag)",
+    ),
+    Code(
         "DST130",
         "warning",
         "random numbers seeded by the operating system",

@@ -14,6 +14,7 @@ from . import (
     calls,
     collating,
     comprehensions,
+    deciding,
     loops,
     narrowing,
     operators,
@@ -223,6 +224,7 @@ def decide(ip: Interpreter, node: ast.expr, frame: Frame) -> None:
         ip.sites.record(node, HOST)
     else:
         sinks.as_global(ip, node, evaluate(ip, node, frame), frame)
+        deciding.taken(ip, node, frame)
 
 
 def _ifexp(ip: Interpreter, node: ast.IfExp, frame: Frame) -> Value:

@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import naming, pieces, sinks
+from . import deciding, naming, pieces, sinks
 from .local import deep_sources
 from .model import Full, Split
 from .values import EMPTY, GLOBAL, NOTHING, REDUCED, ROWS, SAMPLE, Batch, Dep, Value, tensor, union, whole
@@ -303,7 +303,7 @@ def compare(ip: Interpreter, node: ast.Compare, frame: Frame) -> Value:
     if any(v.is_sample for _, v in operands):
         return elementwise(ip, operands, node, frame)
     if frame.forward:
-        return Value(batch=GLOBAL)
+        return deciding.compared(v for _, v in operands) or Value(batch=GLOBAL)
     shapes = [o for o in operands if o[1].shape_dim is not None and o[1].shape_dim >= 0]
     if any(v.shape_dim in (None, -1) and not any(i.dep is Dep.ROWS for i in v.items or ()) for _, v in operands):
         for operand, value in shapes:

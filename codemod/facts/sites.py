@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ..findings import Finding, finding
+from ..findings import Finding, Level, finding
 from .model import Arrival, Count, Draw, Full, Gathered, Opened, Pad, Reduction, Size, Split
 from .values import EMPTY, Value, join
 
@@ -138,8 +138,8 @@ class Sites:
                 self.owned.add(cell)
                 self.changed = True
 
-    def report(self, code: str, node: ast.AST, message: str = "", hint: str = "") -> None:
+    def report(self, code: str, node: ast.AST, message: str = "", hint: str = "", level: Level | None = None) -> None:
         """Report a finding about a node once; nothing about a collate function, which has the whole batch."""
         if self.quiet:
             return
-        self.findings.setdefault((code, node), finding(code, node, message, hint))
+        self.findings.setdefault((code, node), finding(code, node, message, hint, level))

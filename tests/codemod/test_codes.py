@@ -102,6 +102,7 @@ SAMPLES: dict[str, str | tuple[str, Options]] = {
     "DST123": inside("return self.fc(x + torch.randn_like(x))"),
     "DST124": inside("x.requires_grad_()\ng = torch.autograd.grad(self.fc(x).mean(), x)[0]\nreturn self.fc(x + g)"),
     "DST125": inside("return self.fc(x) if torch.rand(1).item() < 0.5 else x[:, :3]"),
+    "DST126": inside("x = self.fc(x)\nif x.mean() > 0:\n    x = -x\nreturn x"),
     "DST130": script("", before="rng = np.random.default_rng()"),
     "DST131": script(
         "", before="from torchvision.datasets import MNIST\nfor x in MNIST('.', download=True):\n    pass"

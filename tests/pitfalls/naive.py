@@ -67,4 +67,6 @@ def fully_shard(module: nn.Module) -> nn.Module:
     """FSDP2 over this group."""
     from torch.distributed.fsdp import fully_shard
 
+    for child in module.children():
+        fully_shard(child, mesh=mesh())  # type: ignore[call-overload]
     return fully_shard(module, mesh=mesh())
