@@ -273,8 +273,23 @@ def clip_others(s: Setting) -> Any:
     return nn.utils.clip_grad_norm_((p for p in other.parameters()), 0.1).item()
 
 
+def thawed(s: Setting) -> Any:
+    """A teacher that becomes a student, as a whole and in part."""
+    whole, part = nn.Linear(6, 4), nn.Sequential(nn.Linear(6, 5), nn.Linear(5, 4))
+    s.runtime.prepare(whole.requires_grad_(False), part.requires_grad_(False))
+    whole.requires_grad_(True)
+    part[1].requires_grad_(True)
+    for model, trained in ((whole, whole), (part, part[1])):
+        optimizer = torch.optim.AdamW(trained.parameters(), lr=0.1)
+        s.runtime.prepare(trained, optimizer)
+        s.model = model
+        s.train(optimizer)
+    return [s.runtime.full(p).sum().item() for p in (*whole.parameters(), *part.parameters())]
+
+
 GOES_ON: dict[Callable[[Setting], Any], tuple[str, ...]] = {
     part_after_whole: WHOLE,
+    thawed: ALL,
     later_phase: WHOLE,
     init_again: ALL,
     grad_to_inputs: ("ddp", "zero1"),

@@ -133,15 +133,15 @@ def test_forwards_of_trained_modules_draw_privately(pool2: Pool) -> None:
 
 
 def test_sharding_wants_the_model_on_the_device_of_the_run() -> None:
-    from distify.runtime.prepare import _check_devices
+    from distify.runtime.admission import check_devices
     from distify.runtime.state import DistifyError
 
     model = nn.Linear(2, 2)
-    _check_devices([model], "ddp", torch.device("cuda", 0))
-    _check_devices([model], "fsdp", torch.device("cpu"))
+    check_devices([model], "ddp", torch.device("cuda", 0))
+    check_devices([model], "fsdp", torch.device("cpu"))
     for backend in ("fsdp", "deepspeed"):
         with pytest.raises(DistifyError, match=r"'weight' is on cpu.*model\.to\(runtime\.device\(\)\)"):
-            _check_devices([model], backend, torch.device("cuda", 0))
+            check_devices([model], backend, torch.device("cuda", 0))
 
 
 def test_parameters_of_no_module(alone: None) -> None:
