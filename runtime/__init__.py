@@ -27,6 +27,7 @@ from .saved_state import latest, load_state, save_state  # noqa: E402
 from .scaler import scaler  # noqa: E402
 from .shard import shard  # noqa: E402
 from .split import draw, split  # noqa: E402
+from .stopping import stopping  # noqa: E402
 
 __all__ = [
     "accumulate",
@@ -67,6 +68,7 @@ __all__ = [
     "split",
     "state_dict",
     "step",
+    "stopping",
     "sum",
     "whole",
     "world_size",

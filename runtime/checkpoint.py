@@ -22,6 +22,7 @@ from .lost import reach
 from .meeting import meet
 from .state import DistifyError, require, state
 from .wholes import Wholes
+from .writing import explained
 
 
 class UnsafeFile(DistifyError, pickle.UnpicklingError):
@@ -41,7 +42,8 @@ def save(obj: Any, f: Any, **options: Any) -> None:
 
     Raises:
         NotInitialized: `init` has not run.
-        RankFailed: on the other ranks, if rank 0 could not write; it raises the error itself.
+        WriteError: it can't be written; an `OSError` too.
+        RankFailed: on the other ranks then.
     """
     run = require("save")
     forms = Wholes(run.backend)
@@ -69,10 +71,11 @@ def _write(obj: Any, path: str, options: dict[str, Any]) -> None:
         return
     folder = f"{target}.{os.getpid()}.part"  # a folder, since torch writes the file's name into the file
     part = os.path.join(folder, os.path.basename(path))
-    os.mkdir(folder)
     try:
-        torch.save(obj, part, **options)
-        os.replace(part, target)
+        with explained(f"runtime.save({path!r}): ", folder):
+            os.mkdir(folder)
+            torch.save(obj, part, **options)
+            os.replace(part, target)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

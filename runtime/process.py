@@ -8,20 +8,32 @@ import sys
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
-from datetime import timedelta
 from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch.distributed.rendezvous import rendezvous
 
-from . import backends, bypass, collectives, copies, entropy, exits, faults, gpus, output, raw, saving, streams
+from . import (
+    backends,
+    bypass,
+    collectives,
+    copies,
+    entropy,
+    exits,
+    faults,
+    output,
+    raw,
+    saving,
+    stopping,
+    streams,
+)
 from .accumulate import Windows
 from .batches import Batches
 from .batchnorm import install as whole_batchnorm
 from .config import Config, ConfigError, parse, resolve
 from .gpus import choose_device
-from .launcher import Launcher, LaunchError, launched, read_launcher
+from .joining import join, timeout
+from .launcher import Launcher, launched, read_launcher
 from .lost import Lost, reach
 from .meeting import END, Disagreement, meet, open_channel
 from .precision import Precision
@@ -29,8 +41,6 @@ from .saved_files import CheckpointError
 from .state import DistifyError, require, state
 from .streams import Streams
 from .trace import unwritable
-
-MINUTES = 30.0  # default limit of a collective: other ranks wait that long while the main rank saves or downloads
 
 
 def init(
@@ -94,7 +104,7 @@ def _start(config: Config) -> None:
     launcher = _launcher()
     place = choose_device(launcher)
     try:
-        _join(launcher, place)
+        join(launcher, place)
         _build(config, launcher, place)
     except BaseException:
         _leave(wait=False)
@@ -107,55 +117,6 @@ def _launcher() -> Launcher:
         local = int(os.environ.get("LOCAL_RANK") or dist.get_rank())
         return Launcher(dist.get_rank(), dist.get_world_size(), local)
     return read_launcher() or Launcher()
-
-
-def _join(launcher: Launcher, place: torch.device) -> None:
-    """Join or create the default process group, and create the one of the reductions."""
-    if launcher.world_size == 1:
-        return
-    limit = timeout()
-    kind = "gloo" if place.type == "cpu" else "cpu:gloo,cuda:nccl"  # CPU tensors are reduced on a GPU machine too
-    if not dist.is_initialized():
-        options: dict[str, Any] = {} if place.type == "cpu" else {"device_id": place}
-        try:
-            if gpus.unsure(launcher, place):
-                options |= {"store": next(iter(rendezvous("env://", timeout=limit)))[0]}
-                options |= {"rank": launcher.rank, "world_size": launcher.world_size}
-                gpus.check_shared(options["store"], launcher, gpus.name_of(place))
-            dist.init_process_group(kind, timeout=limit, **options)
-        except LaunchError:
-            raise
-        except (OSError, RuntimeError, ValueError) as error:
-            address = f"MASTER_ADDR={os.environ.get('MASTER_ADDR')}, MASTER_PORT={os.environ.get('MASTER_PORT')}"
-            raise LaunchError(
-                f"rank {launcher.rank} of {launcher.world_size} can't join the others at {address}: "
-                f"{str(error).strip().splitlines()[0]} Check that rank 0 runs on that machine, that the port is free "
-                "there, and that all processes were started; `torchrun` does so by itself.",
-                everywhere=False,
-            ) from error
-        state.owns_group = True
-    if (dist.get_rank(), dist.get_world_size()) != (launcher.rank, launcher.world_size):
-        raise LaunchError(
-            f"the process group that exists has rank {dist.get_rank()} of {dist.get_world_size()}, the launcher's "
-            f"variables say {launcher.rank} of {launcher.world_size}. Remove the script's own init_process_group call."
-        )
-    state.reduce_group = dist.new_group(backend=kind, timeout=limit)
-
-
-def timeout() -> timedelta:
-    """Limit of a collective: `DISTIFY_TIMEOUT` in seconds, else 30 minutes.
-
-    Raises:
-        ConfigError: it is not a positive number.
-    """
-    text = os.environ.get("DISTIFY_TIMEOUT") or str(MINUTES * 60)
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < 1e8:
-        raise ConfigError(f"DISTIFY_TIMEOUT={text!r} is not a positive number of seconds, such as 1800")
-    return timedelta(seconds=seconds)
 
 
 def _build(config: Config, launcher: Launcher, place: torch.device) -> None:
@@ -240,6 +201,7 @@ def _leave(wait: bool) -> None:
     raw.uninstall()
     copies.uninstall()
     faults.uninstall()
+    stopping.uninstall()
     if dist.is_available() and dist.is_initialized() and not faults.failed():
         if wait and state.owns_group:
             faults.wait_for_all()

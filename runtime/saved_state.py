@@ -11,9 +11,9 @@ import torch.distributed as dist
 from . import saved_files, saving
 from .collectives import together
 from .guard import by_itself
+from .joining import timeout
 from .lost import reach
 from .meeting import meet
-from .process import timeout
 from .saved_files import CheckpointError
 from .saved_load import Loading
 from .saved_run import collect

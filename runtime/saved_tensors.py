@@ -22,11 +22,19 @@ from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.default_planner import DefaultLoadPlanner, DefaultSavePlanner
 from torch.distributed.checkpoint.filesystem import FileSystemReader, FileSystemWriter
 from torch.distributed.checkpoint.metadata import ChunkStorageMetadata, Metadata, MetadataIndex, TensorStorageMetadata
-from torch.distributed.checkpoint.planner import LoadPlan, SavePlan, TensorWriteData, WriteItem, WriteItemType
+from torch.distributed.checkpoint.planner import (
+    LoadPlan,
+    SavePlan,
+    SavePlanner,
+    TensorWriteData,
+    WriteItem,
+    WriteItemType,
+)
 from torch.distributed.checkpoint.planner_helpers import create_read_items_for_chunk_list
 from torch.distributed.checkpoint.state_dict_saver import save
 
 from .backends.pieces import Piece
+from .writing import explained
 
 INDEX = ".metadata"
 
@@ -108,6 +116,10 @@ class _Writer(FileSystemWriter):
     def storage_meta(self) -> None:
         """Nothing: the name of the folder is a temporary one."""
         return None
+
+    def write_data(self, plan: SavePlan, planner: SavePlanner) -> Any:
+        with explained("", str(self.path)):
+            return super().write_data(plan, planner)
 
     def finish(self, metadata: Metadata, results: Any) -> None:
         super().finish(metadata, results)

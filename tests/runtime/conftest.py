@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.runtime.forked import Forks
+
 
 @pytest.fixture
 def alone() -> Iterator[None]:
@@ -14,3 +16,10 @@ def alone() -> Iterator[None]:
     from distify import runtime
 
     runtime.shutdown()
+
+
+@pytest.fixture(scope="session")
+def forks() -> Iterator[Forks]:
+    """A server that forks the ranks of a run; starts with the first test that asks for one."""
+    with Forks() as server:
+        yield server

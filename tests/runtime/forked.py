@@ -84,10 +84,14 @@ class Forks:
 
 
 def serve() -> None:
-    import torch.distributed.launcher.api  # noqa: F401 (what is imported here need not be in each process)
+    import torch
+    import torch.distributed.checkpoint
+    import torch.distributed.launcher.api
 
-    import distify.runtime  # noqa: F401
+    import distify.runtime
+    import distify.runtime.saved_tensors  # noqa: F401
 
+    torch.optim.SGD([torch.zeros(1)], 0.1)  # imports more
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     for line in sys.stdin:
@@ -169,7 +173,11 @@ def _elastic(script: str, arguments: list[str], ranks: int, restarts: int, port:
 
 
 def _worker(script: str, arguments: list[str]) -> None:
-    os._exit(_script(script, arguments))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)  # a fork inherits the agent's handlers, a program that it starts does not
+    status = _script(script, arguments)
+    if status:
+        os._exit(status)
 
 
 def _finish(runs: list[list[tuple[int, Path]]], begun: float) -> list[list[tuple[int, str, str, float]]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -81,12 +80,6 @@ def line(comment: str, case: str = "") -> str:
     """Where the script says so: `train.py:NUMBER`."""
     start = SCRIPT.index(f'case == "{case}"') if case else 0
     return f"train.py:{SCRIPT[: SCRIPT.index(f'# {comment}', start)].count(chr(10)) + 1}"
-
-
-@pytest.fixture(scope="module")
-def forks() -> Iterator[Forks]:
-    with Forks() as server:
-        yield server
 
 
 @pytest.fixture

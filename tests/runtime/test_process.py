@@ -255,7 +255,7 @@ SURFACE = """
     init device rank world_size is_main prepare shard split draw full autocast accumulate averaged backward grad frozen
     clip_grad_norm_ clip_grad_value_ step mean sum max min gather any on_main main_first
     save load state_dict load_state_dict clone barrier shutdown
-    scaler whole cycle save_state load_state latest replicated
+    scaler whole cycle save_state load_state latest replicated stopping
 """
 
 
