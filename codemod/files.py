@@ -105,28 +105,40 @@ def expand(paths: Iterable[str], leave: Callable[[str], None] = lambda line: Non
 
 
 def walk(folder: str, leave: Callable[[str], None] = lambda line: None) -> Iterator[str]:
-    """The `.py` files below a folder."""
-    top = os.path.realpath(folder)
+    """The `.py` files below a folder, however deep it is.
 
-    def fail(error: OSError) -> None:
-        raise FileError(f"{error.filename}: {reason(error)}") from None
+    Raises:
+        FileError: a folder can't be read.
+    """
+    top, todo = os.path.realpath(folder), [folder]
+    while todo:
+        parent = todo.pop()
+        for name in names_in(parent):
+            path = os.path.join(parent, name)
+            if name.startswith("."):
+                continue
+            if os.path.isdir(path):
+                outside = name in SKIPPED or os.path.exists(os.path.join(path, "pyvenv.cfg"))
+                if not outside and not os.path.islink(path):
+                    todo.append(path)
+            elif name.endswith(".py") and os.path.isfile(path):
+                if within(os.path.realpath(path), top) or not os.path.islink(path):
+                    yield path
+                else:
+                    hint = "name it to convert what it leads to"
+                    leave(f"{path}: a link that leads out of {folder} is left alone; {hint}")
 
-    for parent, folders, names in os.walk(folder, onerror=fail):
-        folders[:] = [
-            name
-            for name in folders
-            if not name.startswith(".")
-            and name not in SKIPPED
-            and not os.path.exists(os.path.join(parent, name, "pyvenv.cfg"))
-        ]
-        for name in names:
-            file = os.path.join(parent, name)
-            if not name.endswith(".py") or name.startswith(".") or not os.path.isfile(file):
-                continue
-            if os.path.islink(file) and not within(os.path.realpath(file), top):
-                leave(f"{file}: a link that leads out of {folder} is left alone; name it to convert what it leads to")
-                continue
-            yield file
+
+def names_in(folder: str) -> list[str]:
+    """What is in a folder.
+
+    Raises:
+        FileError: it can't be read.
+    """
+    try:
+        return os.listdir(folder)
+    except OSError as error:
+        raise FileError(f"{folder}: {reason(error)}") from None
 
 
 def within(path: str, folder: str) -> bool:

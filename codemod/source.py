@@ -56,6 +56,12 @@ def decode(data: bytes, path: str) -> Source:
             f"byte 0x{body[error.start]:02x} is not {encoding}; name the encoding in a first line, # coding: latin-1"
         )
         raise SourceError(path, reason, line) from None
-    if text.encode(encoding) != body:
+    except (LookupError, ValueError) as error:  # of codecs that are no encodings of text, such as zip
+        raise SourceError(path, f"not readable as text: {error}") from None
+    try:
+        back = text.encode(encoding)
+    except ValueError:
+        back = None
+    if back != body:
         raise SourceError(path, f"the encoding {encoding} doesn't give the bytes of this file back")
     return Source(text, encoding, mark)

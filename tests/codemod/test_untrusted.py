@@ -412,6 +412,28 @@ def test_a_long_literal(folder):
     assert "1498, 1499]\n" in (folder / "train.py").read_text()
 
 
+@pytest.mark.parametrize("name", ["zip", "hex", "rot13", "idna", "punycode", "undefined", "no_such"])
+def test_encodings_that_are_none(folder, name):
+    text = f"# coding: {name}\n" + TRAIN
+    (folder / "train.py").write_text(text)
+    result = run("train.py")
+    refused(result, "train.py: ", "encod" if name != "no_such" else "unknown encoding")
+    assert "mistake of distify" not in result.stderr
+    assert (folder / "train.py").read_text() == text
+
+
+def test_folders_of_any_depth(folder):
+    for _ in range(1200):
+        os.mkdir("a")
+        os.chdir("a")
+    Path("train.py").write_text(TRAIN)
+    os.chdir(folder)
+    try:
+        assert list(files.walk(".")) == [f"./{'a/' * 1200}train.py"]
+    finally:  # too deep for pytest's own cleaning
+        subprocess.run(["rm", "-rf", "a"], check=True)
+
+
 # --- names
 
 
