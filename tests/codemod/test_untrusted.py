@@ -417,7 +417,7 @@ def test_encodings_that_are_none(folder, name):
     text = f"# coding: {name}\n" + TRAIN
     (folder / "train.py").write_text(text)
     result = run("train.py")
-    refused(result, "train.py: ", "encod" if name != "no_such" else "unknown encoding")
+    refused(result, "train.py: ")
     assert "mistake of distify" not in result.stderr
     assert (folder / "train.py").read_text() == text
 
