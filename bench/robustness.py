@@ -6,11 +6,11 @@
     python bench/robustness.py --graft                            # with a training loop at the end of each file
     python bench/robustness.py --follow torch/utils               # as scripts, with the modules that they import
 
-Nothing is written but the results, one JSON line per file. A file passes if the codemod neither crashes nor takes more
-than `--limit` seconds, what it makes parses, a second run changes nothing, and a file that trains nothing keeps its
-bytes. What is refused is converted once more in part, so that its edits are tried too. Few installed files train
-anything; with `--graft` the analysis and all rules go over every one of them. Each file is converted in a worker
-process, which is ended and replaced if it takes too long or dies.
+Nothing is written but the results, one JSON line per file. A file passes if the codemod doesn't crash, what it makes
+parses, a second run changes nothing, and a file that trains nothing keeps its bytes. What is refused is converted once
+more in part, so that its edits are tried too; what the codemod itself gives up (`--budget`) counts as "exceeded". Few
+installed files train anything; with `--graft` the analysis and all rules go over every one of them. Each file is
+converted in a worker process, which is ended and replaced if it dies or takes more than `--limit` seconds.
 """
 
 from __future__ import annotations
@@ -136,6 +136,8 @@ def conversion(
 
 def judged(path: str, results: list[Result], task: Task) -> tuple[str, str]:
     """The outcome of a conversion, and what is wrong with it."""
+    if any(item.code == "DST905" for result in results for item in result.findings):
+        return "exceeded", ""
     own = next(result for result in results if os.path.realpath(result.path) == os.path.realpath(path))
     if not any(result.training for result in results):
         changed = [result.path for result in results if result.changed]
@@ -293,7 +295,9 @@ def run(paths: Sequence[str], task: Task, file: Path, jobs: int, limit: float, a
     """Try the files that have no result yet; each result is written at once."""
     known = {path: row for path, row in read_rows(file).items() if row.outcome not in again}
     todo = [path for path in paths if path not in known]
+    whole = not file.exists() or file.read_bytes()[-1:] in (b"", b"\n")
     with file.open("a") as out, progress(len(paths), len(paths) - len(todo)) as advance:
+        out.write("" if whole else "\n")  # a line that was cut off
         for row in rows(todo, task, jobs, limit):
             known[row.path] = row
             out.write(json.dumps(asdict(row)) + "\n")
@@ -354,7 +358,7 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("roots", nargs="*", help="files, folders, names of installed packages; all if none is given")
     parser.add_argument("--jobs", type=int, default=1, help="worker processes")
     parser.add_argument("--sample", type=int, metavar="N", help="only N of the files, chosen by a hash of their names")
-    parser.add_argument("--limit", type=float, default=300.0, metavar="SECONDS", help="for one file")
+    parser.add_argument("--limit", type=float, default=1800.0, metavar="SECONDS", help="by the clock, for one file")
     parser.add_argument(
         "--results", type=Path, default=Path("robustness.jsonl"), help="one JSON line per file; gone on with"
     )

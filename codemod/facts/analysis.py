@@ -61,7 +61,7 @@ def analyse_program(program: Program, budget: Budget = UNLIMITED) -> list[Facts]
     shared: dict[str, Any] = {}
     for facts in files:
         facts.program, facts.shared, facts.budget = files, shared, budget
-    if not any(_may_train(facts) for facts in files):
+    if not (any(_may_train(facts) for facts in files) and any(_names_gradients(tree) for tree in trees)):
         return files
     ip = _best(program, parents, names, budget)
     made = ip.made
@@ -158,6 +158,19 @@ def _may_train(facts: Facts) -> bool:
     return "torch.autograd.grad" in facts.calls or any(
         isinstance(node, ast.Attribute) and node.attr in ("backward", "step", "clip_grad_norm_") for node in facts.nodes
     )
+
+
+def _names_gradients(tree: ast.Module) -> bool:
+    """Whether code names gradients or a backward in any way: without, whatever it steps is no optimizer.
+
+    Large libraries that step through ranges or over timers are spared the interpretation.
+    """
+    for node in ast.walk(tree):
+        name = getattr(node, "attr", None) or getattr(node, "id", None) or getattr(node, "name", None)
+        text = name if name is not None else getattr(node, "value", None)
+        if isinstance(text, str) and (text.rpartition(".")[2] == "grad" or ("backward" in text and " " not in text)):
+            return True
+    return False
 
 
 def _best(program: Program, parents: dict[ast.AST, ast.AST], names: Names, budget: Budget) -> Interpreter:

@@ -86,6 +86,20 @@ class Heap:
             self.changed = True
         return self._by_key[key]
 
+    def maker(self, index: int | None, node: ast.AST, cls: ast.ClassDef | None) -> int | None:
+        """The object that tells one made by a method of another apart.
+
+        Where objects make more of their kind (`def add(self, other): return Point(…)`), all that come of one are told
+        apart by what made the first: else each would have cells of its own, without end.
+        """
+        current = index
+        while current is not None:
+            held = self.cells[current]
+            if held.node is node or (cls is not None and held.cls is cls):
+                return held.context[0]
+            current = held.context[0]
+        return index
+
     def __getitem__(self, index: int) -> Cell:
         return self.cells[index]
 
@@ -142,6 +156,7 @@ class Classes:
 
     def __init__(self) -> None:
         self._bases: dict[ast.ClassDef, list[ast.ClassDef | str]] = {}
+        self._own: dict[ast.ClassDef, dict[str, ast.FunctionDef]] = {}
 
     def define(self, node: ast.ClassDef, bases: list[ast.ClassDef | str]) -> None:
         """Record a class with its resolved bases (program classes, or dotted names)."""
@@ -162,11 +177,17 @@ class Classes:
     def method(self, node: ast.ClassDef, name: str) -> ast.FunctionDef | None:
         """The function that a method name resolves to, `None` if it is external or missing."""
         for item in self.lineage(node):
-            if isinstance(item, ast.ClassDef):
-                for statement in item.body:
-                    if isinstance(statement, ast.FunctionDef) and statement.name == name:
-                        return statement
+            found = self._own_methods(item).get(name) if isinstance(item, ast.ClassDef) else None
+            if found is not None:
+                return found
         return None
+
+    def _own_methods(self, node: ast.ClassDef) -> dict[str, ast.FunctionDef]:
+        """The functions that stand in a class's body, of equal names the first."""
+        if node not in self._own:
+            functions = [item for item in node.body if isinstance(item, ast.FunctionDef)]
+            self._own[node] = {item.name: item for item in reversed(functions)}
+        return self._own[node]
 
     def is_module(self, node: ast.ClassDef) -> bool:
         """Whether instances are `nn.Module`s."""

@@ -87,9 +87,8 @@ class Interpreter:
         self, node: ast.AST, frame: Frame, kind: str = "", *, cls: ast.ClassDef | None = None, ref: str | None = None
     ) -> int:
         """The heap cell of an object made here: one for each object whose method runs, and for each call of a maker."""
-        return self.heap.allocate(
-            node, kind, context=(frame.self_cell, frame.call), cls=cls, ref=ref, loops=frame.loops
-        )
+        maker = self.heap.maker(frame.self_cell, node, cls)
+        return self.heap.allocate(node, kind, context=(maker, frame.call), cls=cls, ref=ref, loops=frame.loops)
 
     def note_way(self, frame: Frame, found: set[ast.AST]) -> None:
         """Add the functions that lead here to those of a kind."""

@@ -133,11 +133,12 @@ def owned_by(ip: Interpreter, arguments: Arguments) -> frozenset[int]:
 
 def _parameters_in(ip: Interpreter, value: Value, depth: int = 4) -> frozenset[int]:
     """Models whose parameters a value holds: a group in a list, a list in a group that a loop filled."""
-    found = value.params
-    for cell in value.objs if depth else ():
-        held = ip.heap[cell]
-        if not held.roles:
-            found |= union(_parameters_in(ip, v, depth - 1) for v in (held.element, *held.attrs.values()))
+    found, level, seen = value.params, value.objs, frozenset[int]()
+    for _ in range(depth):
+        held = [ip.heap[cell] for cell in level - seen if not ip.heap[cell].roles]
+        inside = [item for cell in held for item in (cell.element, *cell.attrs.values())]
+        found |= union(item.params for item in inside)
+        level, seen = union(item.objs for item in inside), seen | level
     return found
 
 

@@ -296,11 +296,11 @@ def cut(value: Value, depth: int = 4) -> Value:
         inside = list(value.items or ()) + ([value.element] if value.element else [])
         flat = join_all(replace(v, items=None, element=None) for v in inside)
         return join(replace(value, items=None, element=None), flat)
-    return replace(
-        value,
-        items=None if value.items is None else tuple(cut(v, depth - 1) for v in value.items),
-        element=None if value.element is None else cut(value.element, depth - 1),
-    )
+    items = None if value.items is None else tuple(cut(v, depth - 1) for v in value.items)
+    element = None if value.element is None else cut(value.element, depth - 1)
+    if element is value.element and all(a is b for a, b in zip(items or (), value.items or ())):
+        return value
+    return replace(value, items=items, element=element)
 
 
 __all__ = [

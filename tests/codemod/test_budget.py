@@ -19,12 +19,12 @@ TRAINING = script("loss = F.cross_entropy(model(x), y)\nloss.backward()\nopt.ste
 def ticking(seconds: float):
     """A `Budget` whose clock goes on by a second whenever it is asked."""
     ticks = itertools.count()
-    return lambda limit: Budget(limit, clock=lambda: float(next(ticks)) * seconds)
+    return lambda limit: Budget(limit, clock=lambda: float(next(ticks)) * seconds, every=1)
 
 
 def test_a_budget_is_used_up_by_processor_time():
     now = [10.0]
-    limited = Budget(2, clock=lambda: now[0])
+    limited = Budget(2, clock=lambda: now[0], every=1)
     now[0] = 12.0
     limited.check()
     now[0] = 12.1
