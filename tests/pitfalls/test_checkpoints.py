@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -61,6 +62,23 @@ def test_p44_state_of_a_sharded_model_on_one_rank(trial: Trial) -> None:
     lines = trial.same(SAVED, backend="fsdp").data.decode().splitlines()
     saving = next(line for line in lines if "runtime.save(" in line)
     assert not saving.startswith(" "), "no guard stands around what all ranks gather"
+
+
+def sharded_save(folder: str) -> int:
+    runtime.init(backend="fsdp")
+    model = torch.nn.Linear(256, 512, bias=False)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    runtime.prepare(model, optimizer)
+    runtime.save_state(folder)
+    return model.weight.numel() * 4
+
+
+def test_p45_whole_state_gathered_on_one_rank(tmp_path: Path, pool2: Pool) -> None:
+    whole = pool2.run(sharded_save, str(tmp_path / "state"))[0]
+    sizes = [path.stat().st_size for path in (tmp_path / "state").rglob("*") if path.is_file()]
+    parts = [size for size in sizes if size > whole // 4]
+    assert len(parts) == 2, "each process writes its own part"
+    assert max(sizes) < whole * 3 // 4, "and nobody holds the whole"
 
 
 SIZES = """
