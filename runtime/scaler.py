@@ -15,14 +15,17 @@ class LossScale:
     """Stands for the loss scale of the run; like a scaler of torch that is switched off where the run has none.
 
     `scale` gives back what it is given: `backward` scales. `get_scale`, `update`, `state_dict` and `load_state_dict`
-    are those of the scale that is in use, with the keys of `torch.amp.GradScaler` in checkpoints.
+    are those of the scale that is in use, with the keys of `torch.amp.GradScaler` in checkpoints. Where the run has
+    none, what was loaded is kept and handed on: the original refuses a file without a state for its scaler.
 
     Args:
         settings: of the scale, by the names of `Scaler`'s arguments; those of torch that are given.
+        enabled: whether the original's scaler is switched on.
     """
 
-    def __init__(self, settings: dict[str, Any]) -> None:
+    def __init__(self, settings: dict[str, Any], enabled: bool = True) -> None:
         self._settings = settings
+        self._handed_on = Scaler(**settings).state_dict() if enabled else {}
 
     def _used(self) -> Scaler | None:
         """The scale of the run, set up as the script asked for."""
@@ -66,15 +69,17 @@ class LossScale:
         return self._used() is not None
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint needs, empty where the run has no scale."""
+        """What a checkpoint needs; where the run has no scale, what the original's would begin or go on with."""
         found = self._used()
-        return {} if found is None else found.state_dict()
+        return dict(self._handed_on) if found is None else found.state_dict()
 
     def load_state_dict(self, saved: dict[str, Any]) -> None:
-        """Continue from a saved state; nothing happens where there is no scale, or none was saved."""
+        """Continue from a saved state; nothing happens where none was saved."""
         found = self._used()
-        if found is not None and saved:
+        if saved and found is not None:
             found.load_state_dict(saved)
+        elif saved and self._handed_on:
+            self._handed_on = dict(saved)
 
 
 def scaler(
@@ -91,7 +96,8 @@ def scaler(
     scale is halved for all.
 
     Args:
-        device, enabled: ignored; the precision of the run decides.
+        device: ignored.
+        enabled: whether the original's is switched on, for checkpoints; the run's precision decides over the scale.
         init_scale, growth_factor, backoff_factor, growth_interval: as in `torch.amp.GradScaler`, where given.
 
     Returns:
@@ -103,7 +109,7 @@ def scaler(
         "backoff_factor": backoff_factor,
         "interval": growth_interval,
     }
-    found = LossScale({name: value for name, value in given.items() if value is not None})
+    found = LossScale({name: value for name, value in given.items() if value is not None}, enabled)
     if state.precision is not None:
         found.is_enabled()  # sets the scale up before the first backward
     return found
