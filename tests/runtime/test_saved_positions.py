@@ -14,6 +14,8 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset, IterableDataset, RandomSampler, Sampler
 
 from distify import runtime
+from distify.runtime.saved_files import CheckpointError
+from distify.runtime.state import DistifyError
 from tests.pool import Pool
 from tests.runtime.test_checkpoint import BACKENDS
 
@@ -154,3 +156,84 @@ def test_a_resumed_run_prints_what_the_uninterrupted_one_does(
         before = on(pools, sizes[0], backends[k], kind, folder, place)
         after = on(pools, sizes[1], backends[k - 1], kind, folder, None, True)
         same(before + after, whole)
+
+
+def exactly(folder: str) -> list[bool]:
+    """With the same number of processes dropout and fp16's loss scale go on exactly, inside windows and per device."""
+    found = []
+    for k, options in enumerate(
+        (
+            {"backend": "fsdp"},
+            {"backend": "ddp", "precision": "fp16", "accumulate": 2},
+            {"backend": "deepspeed", "zero_stage": 2, "batch": "per-device"},
+        )
+    ):
+        place, path = (1, 1), f"{folder}/{k}"
+        whole = run(options, "shuffled", path, place, dropout=0.3, on=True)
+        runtime.shutdown()
+        rest = run(options, "shuffled", path, None, True, dropout=0.3)
+        runtime.shutdown()
+        found.append(rest == whole[-len(rest) :] and 0 < len(rest) < len(whole))
+    return found
+
+
+def test_the_same_number_of_processes_goes_on_exactly(tmp_path: Path, pool2: Pool) -> None:
+    assert pool2.run(exactly, str(tmp_path)) == [[True, True, True]] * 2
+
+
+def prepared() -> nn.Module:
+    runtime.init()
+    model = nn.Linear(5, 3)
+    runtime.prepare(model, torch.optim.SGD(model.parameters(), 0.1))
+    return model
+
+
+@pytest.mark.usefixtures("alone")
+def test_loaders_made_after_loading_go_on_too(tmp_path: Path) -> None:
+    def epoch(stop: int | None) -> list[Any]:
+        loader, found = runtime.shard(DataLoader(Items(), 4, shuffle=True)), []
+        for k, (x, _) in enumerate(loader):
+            found.append(x.sum().item())
+            if k == stop:
+                runtime.save_state(tmp_path)
+        return found
+
+    prepared()
+    torch.manual_seed(3)
+    epoch(None)
+    whole = epoch(2)
+    runtime.shutdown()
+    prepared()
+    runtime.load_state(tmp_path)
+    assert epoch(None) == whole[3:]
+    assert len(epoch(None)) == len(whole)
+
+
+@pytest.mark.usefixtures("alone")
+def test_a_pass_that_can_t_be_gone_on_with_is_an_error(tmp_path: Path) -> None:
+    prepared()
+    loader = runtime.shard(DataLoader(Items(), 4, sampler=Lazy()))
+    for k, _ in enumerate(loader):
+        np.random.rand(2)  # what the loop draws comes between what the sampler draws
+        if k == 3:
+            runtime.save_state(tmp_path / "lazy")
+            break
+    passes = iter(loader)
+    with pytest.raises(CheckpointError, match="which runs now too"):
+        runtime.load_state(tmp_path / "lazy")
+    del passes
+    runtime.load_state(tmp_path / "lazy")
+    with pytest.raises(DistifyError, match="draws other samples than before"):
+        iter(loader)
+    one, two = iter(loader), iter(loader)
+    next(one)
+    next(two)
+    with pytest.raises(DistifyError, match="runs more than once"):
+        runtime.save_state(tmp_path)
+    del one, two
+    runtime.shutdown()
+    prepared()
+    larger = runtime.shard(DataLoader(Items(50), 4, shuffle=True))
+    with pytest.raises(CheckpointError, match="with 23 samples in batches of 4; here are 50 in batches of 4"):
+        runtime.load_state(tmp_path / "lazy")
+    assert len(larger) == 13
