@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from . import digest
 from .leaves import settled
 from .meeting import meet
 from .own import own
@@ -65,6 +66,7 @@ def backward(
         factor *= run.precision.scaler.applied
         loss = loss.float() if loss.dtype in (torch.float16, torch.bfloat16) else loss
     scale = 1.0 if run.precision.scaler is None else run.precision.scaler.applied
+    digest.note(loss)
     with own(), settled(run, loss, scale, inputs, create_graph):
         run.backend.backward(loss if factor == 1.0 else loss * factor, sync=sync, **options)
     if window is not None:

@@ -241,10 +241,12 @@ def check_streams(where: str) -> None:
     reach(dist.all_gather_object, found, mine, group=state.reduce_group)
     if len({torch_streams for torch_streams, _ in found}) > 1:
         raise StreamsDiverged(
-            f"when {where}, torch's random streams differ between ranks: random numbers were drawn on one rank only, "
-            "or in an amount that depends on the rank's slice. Draw them with runtime.draw(…), which draws for the "
-            "whole batch, and what one rank does in runtime.on_main(…)."
+            f"when {where}, torch's random streams differ between ranks; they were equal when "
+            f"{state.extra.get('streams agreed', 'the run began')}. Since then random numbers were drawn on one rank "
+            "only, or in an amount that depends on the rank's slice. Draw them with runtime.draw(…), which draws for "
+            "the whole batch, and what one rank does in runtime.on_main(…)."
         )
+    state.extra["streams agreed"] = where
     if len(set(found)) > 1:
         box = [now if state.rank == 0 else None]
         reach(dist.broadcast_object_list, box, src=0, group=state.reduce_group)

@@ -100,7 +100,7 @@ def _told(found: Iterable[tuple[str, str, tuple[str, ...]]]) -> str:
     sides = []
     for (call, detail, where), who in ranks.items():
         place = " at " + ", called from ".join(where) if where else ""
-        sides.append(f"  {_named(who)}: {call}{_more(detail)}{place}")
+        sides.append(f"  {named(who)}: {call}{_more(detail)}{place}")
     same = len({(call, where) for call, _, where in ranks}) == 1
     reason = (
         "What they hand over must be alike on all ranks."
@@ -112,7 +112,8 @@ def _told(found: Iterable[tuple[str, str, tuple[str, ...]]]) -> str:
     return "\n".join(["ranks disagree about what comes next:", *sides, reason])
 
 
-def _named(ranks: list[int]) -> str:
+def named(ranks: list[int]) -> str:
+    """Ranks in words."""
     shown = ", ".join(map(str, ranks[:8])) + (f" and {len(ranks) - 8} more" if len(ranks) > 8 else "")
     return f"rank {shown}" if len(ranks) == 1 else f"ranks {shown}"
 

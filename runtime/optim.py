@@ -10,6 +10,7 @@ from weakref import WeakKeyDictionary
 from torch import Tensor
 from torch.optim import Optimizer
 
+from . import digest
 from .backends.base import group_parameters
 from .meeting import meet
 from .state import DistifyError, State, require, state
@@ -158,6 +159,7 @@ def _step_optimizer(run: State, optimizer: Optimizer, closure: Callable[[], Any]
     if notes is not None:
         notes.step(group_parameters(optimizer), skip)
     if skip:
+        digest.after_step(optimizer)
         return None
     counts.running = optimizer
     try:
@@ -165,6 +167,7 @@ def _step_optimizer(run: State, optimizer: Optimizer, closure: Callable[[], Any]
     finally:
         counts.running = None
     counts.taken[optimizer] = counts.taken.get(optimizer, 0) + 1
+    digest.after_step(optimizer)
     return result
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from . import guard, meeting
+from . import digest, guard, meeting
 from .batches import Batches, counts, follow, leaves
 from .collate import Cut, take
 from .indices import Pass
@@ -64,6 +64,8 @@ class BatchIterator(Iterator[Any]):
         if found is None:
             self.source.finish()
             self.progress.over = True
+            if not self.source.apart:
+                digest.compare(f"a pass over {self.source.name} ended")
             raise StopIteration
         batch, rows, local, last = found
         self.progress.batches += 1

@@ -69,6 +69,18 @@ def described(found: tuple[Line, ...]) -> str:
     return ", called from ".join(str(line) for line in found) or "an unknown line"
 
 
+def numbers() -> Iterator[tuple[str, object]]:
+    """Plain variables of the functions of the script that are running, with where they are."""
+    for frame, _ in _frames(None):
+        if _own(frame) or _library(frame.f_code.co_filename):
+            continue
+        for name, value in frame.f_locals.items():
+            if isinstance(value, (bool, int, float, str)) and not name.startswith("__") and len(str(value)) < 40:
+                yield f"{name} of {_shown(frame.f_code.co_filename)}", value
+        if frame.f_code.co_name == "<module>":
+            return
+
+
 def _frames(trace: TracebackType | None) -> Iterator[tuple[FrameType, int]]:
     """Frames with the lines they are at, innermost first."""
     if trace is not None:

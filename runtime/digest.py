@@ -1,0 +1,232 @@
+"""What decides the course of a run must be equal on all ranks: compared when a pass over a sharded loader ends.
+
+Counts of backward calls and steps, the loss, hyperparameters such as the learning rate, modes and frozen parts of
+modules, the loss scale, and parameters where each rank holds them whole. Under `DISTIFY_DEBUG=1` it is compared after
+each step too, where parameters must be equal to the last bit. Random streams are compared by `guard.check_streams`.
+
+Rounding is no difference: ranks on different hardware compute the last digits otherwise. A reduction that was
+forgotten, a step that one rank skipped, a rate that one rank lowered are.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.optim import Optimizer
+
+from . import guard, meeting, places
+from .backends.base import CUTTING
+from .lost import reach
+from .meeting import mark, meet
+from .state import DistifyError, state
+
+Fact = int | float | str
+LOSS = (1e-2, 1e-4)  # by how much losses may differ, of their size; the second when debugging
+VALUE = (1e-6, 1e-6)  # hyperparameters
+WEIGHTS = (1e-3, 1e-6)  # sums of norms of parameters
+SLIGHT = 1e-7  # beyond which a difference of parameters is worth a warning
+KEPT = 8  # losses of one step that are compared when debugging
+SHOWN = 8  # differences that a message names
+
+
+class StateDiverged(DistifyError):
+    """Ranks hold different values of what must be equal; the message names them, and when they were equal last."""
+
+
+@dataclass
+class Notes:
+    """What the run has done since it began.
+
+    Attributes:
+        backwards: calls of `backward`.
+        losses: the latest.
+        agreed: when all ranks held the same the last time.
+    """
+
+    backwards: int = 0
+    losses: list[Tensor] = field(default_factory=list)
+    agreed: str = "the run began"
+
+
+def notes() -> Notes:
+    """Those of this run."""
+    found: Notes | None = state.extra.get("digest")
+    if found is None:
+        found = state.extra["digest"] = Notes()
+    return found
+
+
+def note(loss: Tensor) -> None:
+    """Remember the loss of a backward; it is not waited for."""
+    if state.world_size > 1:
+        found = notes()
+        found.backwards += 1
+        found.losses = [*(found.losses[1 - KEPT :] if meeting.on() else []), loss.detach()]
+
+
+def after_step(optimizer: Optimizer) -> None:
+    """Compare after a step, if debugging: the end of each accumulation window."""
+    if meeting.on() and not guard.by_itself():
+        when = f"step {_steps('tried').get(optimizer, 0)} of {type(optimizer).__name__} was made"
+        guard.check_streams(when)
+        compare(when)
+
+
+def compare(when: str) -> None:
+    """Compare what must be equal on all ranks; a collective where `guard.in_own_thread`.
+
+    Args:
+        when: for the message.
+
+    Raises:
+        StateDiverged: it is not, on all ranks.
+    """
+    if state.world_size == 1 or guard.by_itself() or guard.fetching() or not guard.in_own_thread():
+        return
+    if state.streams is not None and state.streams.depth > 0:
+        return
+    meet("the comparison of what ranks must hold alike", when)
+    mine = dict(_facts())
+    found: list[Any] = [None] * state.world_size
+    reach(dist.all_gather_object, found, mine, group=state.reduce_group)
+    names = [name for name in dict.fromkeys(name for one in found for name in one) if _differ(name, found)]
+    if not names:
+        notes().agreed = when
+        _warn(when, found)
+        return
+    told = [f"  {name}: {_values([one.get(name, 'nothing') for one in found])}" for name in names[:SHOWN]]
+    more = [f"  and {len(names) - SHOWN} more"] if len(names) > SHOWN else []
+    script = _script()
+    raise StateDiverged(
+        "\n".join(
+            [
+                f"when {when}, ranks differ in what must be equal on all:",
+                *told,
+                *more,
+                f"They were equal when {notes().agreed}. A value that depends on a rank's rows decided alone: reduce "
+                "it first (runtime.mean, runtime.sum, runtime.any(condition)), and let runtime.on_main(…) do what one "
+                f"rank does.{script}",
+            ]
+        )
+    )
+
+
+def _facts() -> Iterator[tuple[str, Fact]]:
+    noted = notes()
+    yield "calls of runtime.backward()", noted.backwards
+    for back, loss in enumerate(reversed(noted.losses)):
+        value = float(loss.double().sum())
+        yield ("loss of the latest backward" if not back else f"loss {back} backward calls before"), value
+    for name, optimizer in _named(state.optimizers):
+        yield f"steps of {name}", _steps("tried").get(optimizer, 0)
+        yield f"steps of {name} that were not skipped", _steps("taken").get(optimizer, 0)
+        yield from _hyperparameters(name, optimizer)
+    scaler = getattr(state.precision, "scaler", None)
+    if scaler is not None:
+        yield "loss scale", float(scaler.scale)
+    whole = state.backend is not None and state.backend.name not in CUTTING
+    for name, module in _named(state.modules):
+        yield f"training mode of the parts of {name}", mark([part.training for part in module.modules()])
+        yield f"frozen parameters of {name}", mark([p.requires_grad for p in module.parameters()])
+        if whole:
+            yield from _weights(name, module)
+
+
+def _named(items: Sequence[Any]) -> Iterator[tuple[str, Any]]:
+    """Each with its class, numbered where there are several."""
+    kinds = [type(item).__name__ for item in items]
+    for k, (kind, item) in enumerate(zip(kinds, items)):
+        yield (kind if kinds.count(kind) == 1 else f"{kind} {kinds[: k + 1].count(kind)}"), item
+
+
+def _steps(name: str) -> Any:
+    return getattr(state.extra.get("steps"), name, {})
+
+
+def _hyperparameters(name: str, optimizer: Optimizer) -> Iterator[tuple[str, Fact]]:
+    for k, group in enumerate(optimizer.param_groups):
+        for key, value in group.items():
+            parts = value if isinstance(value, (tuple, list)) else [value]
+            if key != "params" and len(parts) < KEPT:
+                for number in parts:
+                    if isinstance(number, (bool, int, float)) or (isinstance(number, Tensor) and number.numel() == 1):
+                        yield f"{key} of {name}, group {k}", float(number)
+
+
+def _weights(name: str, module: nn.Module) -> Iterator[tuple[str, Fact]]:
+    """Two sums over the norms of all parameters, and if debugging a sum over their bits."""
+    groups: dict[tuple[torch.device, torch.dtype], list[Tensor]] = {}
+    for p in module.parameters():
+        if p.is_floating_point() and p.layout == torch.strided and p.numel():
+            groups.setdefault((p.device, p.dtype), []).append(p.detach())
+    first, second, bits = 0.0, 0.0, 0
+    for params in groups.values():
+        norms = torch.stack(torch._foreach_norm(params)).double().cpu()
+        first += float(norms.sum())
+        second += float((norms * torch.arange(len(params), dtype=torch.float64).mul_(0.7).cos_()).sum())
+        if meeting.on():
+            bits += sum(_bits(p) * (k + 1) for k, p in enumerate(params))
+    yield f"parameters of {name} (sum of norms)", first
+    yield f"parameters of {name} (weighted sum of norms)", second
+    if meeting.on():
+        yield f"parameters of {name} (bits)", mark(bits)
+
+
+def _bits(p: Tensor) -> int:
+    flat = p.contiguous().reshape(-1)
+    flat = flat.view(torch.int16) if flat.element_size() % 2 == 0 else flat.view(torch.uint8)
+    return int(flat.sum(dtype=torch.int64))
+
+
+def _differ(name: str, found: Iterable[dict[str, Fact]]) -> bool:
+    values = [one.get(name) for one in found]
+    if not all(isinstance(value, float) for value in values):
+        return any(value != values[0] for value in values)
+    numbers = [value for value in values if isinstance(value, float)]
+    if all(math.isnan(x) for x in numbers) or all(x == numbers[0] for x in numbers):
+        return False
+    bounds = LOSS if name.startswith("loss") and name != "loss scale" else WEIGHTS if "norms" in name else VALUE
+    largest = max(abs(x) for x in numbers)
+    if not math.isfinite(largest):
+        return True  # some NaN or infinite, others not
+    apart = max(numbers) - min(numbers)
+    return not apart <= bounds[meeting.on()] * largest + 1e-9
+
+
+def _warn(when: str, found: Sequence[dict[str, Fact]]) -> None:
+    """Tell once that parameters differ by little: rounding on unlike hardware, or one small change on one rank."""
+    for name, value in found[0].items():
+        if "norms" in name and any(abs(one[name] - value) > SLIGHT * abs(value) for one in found):  # type: ignore[operator, arg-type]
+            if state.rank == 0 and "slight" not in state.extra:
+                state.extra["slight"] = True
+                sys.stderr.write(
+                    f"distify: when {when}, {name} differed slightly between ranks: "
+                    f"{_values([one[name] for one in found])}. Unlike hardware rounds otherwise; if all ranks run on "
+                    "the same, something changes parameters on one rank only: DISTIFY_DEBUG=1 finds the step.\n"
+                )
+            return
+
+
+def _values(values: Sequence[Any]) -> str:
+    """Values with the ranks that hold them."""
+    held: dict[str, list[int]] = {}
+    for rank, value in enumerate(values):
+        held.setdefault(f"{value:.9g}" if isinstance(value, float) else str(value), []).append(rank)
+    return ", ".join(f"{text} on {meeting.named(ranks)}" for text, ranks in list(held.items())[:SHOWN])
+
+
+def _script() -> str:
+    """Plain numbers of the script that differ too, as a hint: some of them may differ rightly."""
+    mine = dict(places.numbers())
+    found: list[Any] = [None] * state.world_size
+    reach(dist.all_gather_object, found, mine, group=state.reduce_group)
+    names = [name for name in found[0] if any(one.get(name) != found[0][name] for one in found)]
+    told = ", ".join(f"{name} ({_values([one.get(name, 'nothing') for one in found])})" for name in names[:SHOWN])
+    return f" In the script these differ too, rightly or not: {told}." if told else ""
