@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from . import meeting
 from .collectives import all_reduce, average
 from .lost import reach
 from .own import own
@@ -102,6 +103,8 @@ def _merge(x: Tensor, filler: bool) -> tuple[Tensor, Tensor, Tensor]:
     The two counts differ where all ranks normalise the same tensor (a fixed noise vector): the statistics are those of
     one copy, and the unbiased variance must divide by its count.
     """
+    if meeting.on() and not torch.compiler.is_compiling():
+        meeting.meet("the statistics of a BatchNorm layer", f"{x.shape[1]} channels")
     wide = x.detach().float() if x.dtype in (torch.float16, torch.bfloat16) else x.detach()
     variance, mean = torch.var_mean(wide, _dims(x), correction=0)
     count = mean.new_full((1,), 0 if filler else x.numel() // x.shape[1], dtype=torch.float64)

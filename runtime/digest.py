@@ -32,6 +32,7 @@ LOSS = (1e-2, 1e-4)  # by how much losses may differ, of their size; the second 
 VALUE = (1e-6, 1e-6)  # hyperparameters
 WEIGHTS = (1e-3, 1e-6)  # sums of norms of parameters
 SLIGHT = 1e-7  # beyond which a difference of parameters is worth a warning
+LONG, OFTEN = 8, 32  # batches of a pass, and of several short ones, after which all is compared
 KEPT = 8  # losses of one step that are compared when debugging
 SHOWN = 8  # differences that a message names
 
@@ -48,11 +49,15 @@ class Notes:
         backwards: calls of `backward`.
         losses: the latest.
         agreed: when all ranks held the same the last time.
+        passes: that ended.
+        unseen: batches since the last comparison at the end of a pass.
     """
 
     backwards: int = 0
     losses: list[Tensor] = field(default_factory=list)
     agreed: str = "the run began"
+    passes: int = 0
+    unseen: int = 0
 
 
 def notes() -> Notes:
@@ -77,6 +82,22 @@ def after_step(optimizer: Optimizer) -> None:
         when = f"step {_steps('tried').get(optimizer, 0)} of {type(optimizer).__name__} was made"
         guard.check_streams(when)
         compare(when)
+
+
+def after_pass(name: str, batches: int) -> None:
+    """Compare at the end of a pass; of passes of a few batches at some, since it costs about as much as one batch.
+
+    Args:
+        name: of the loader.
+        batches: that it yielded.
+    """
+    noted = notes()
+    noted.passes += 1
+    noted.unseen += batches
+    first = noted.passes & (noted.passes - 1) == 0
+    if meeting.on() or first or batches >= LONG or noted.unseen >= OFTEN:
+        noted.unseen = 0
+        compare(f"a pass over {name} ended")
 
 
 def compare(when: str) -> None:

@@ -65,7 +65,7 @@ class BatchIterator(Iterator[Any]):
             self.source.finish()
             self.progress.over = True
             if not self.source.apart:
-                digest.compare(f"a pass over {self.source.name} ended")
+                digest.after_pass(self.source.name, self.progress.batches)
             raise StopIteration
         batch, rows, local, last = found
         self.progress.batches += 1
