@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import sys
 import warnings
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 from torch.optim import Optimizer
 
 from .backends.base import CUTTING, group_parameters
+from .collectives import exchange
+from .lost import reach
 from .state import DistifyError, State
 
 
@@ -143,6 +148,28 @@ def warn_of_orphans(modules: Iterable[nn.Module], optimizers: Sequence[Optimizer
                 "them with requires_grad_(False): their gradients are computed and reduced for nothing.",
                 stacklevel=3,
             )
+
+
+def check_alike(modules: Sequence[nn.Module], run: State) -> None:
+    """Rank 0's values are for modules of the same build; a collective.
+
+    Raises:
+        DistifyError: they differ between ranks, on all ranks alike.
+    """
+    mine = [(name, tuple(t.shape), str(t.dtype)) for module in modules for name, t in named_tensors(module)]
+    marks = exchange([len(mine), zlib.crc32(repr(mine).encode())], room=2)
+    if all(other == marks[0] for other in marks):
+        return
+    found: list[Any] = [None] * run.world_size
+    reach(dist.all_gather_object, found, mine, group=run.reduce_group)
+    rank = next(k for k, other in enumerate(found) if other != found[0])
+    pairs = zip_longest(found[0], found[rank], fillvalue=("nothing more", "", ""))
+    (name, shape, kind), (other, its_shape, its_kind) = next(pair for pair in pairs if pair[0] != pair[1])
+    raise DistifyError(
+        f"runtime.prepare(): {', '.join(type(module).__name__ for module in modules)} differs between ranks: "
+        f"{name} {shape} {kind} on rank 0, {other} {its_shape} {its_kind} on rank {rank}. All ranks must build the "
+        "same model: sizes that come from data (a vocabulary, a number of classes) must not depend on the rank."
+    )
 
 
 def named_tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:

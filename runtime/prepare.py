@@ -72,6 +72,7 @@ def prepare(*objects: Any) -> Any:
         admission.warn_of_orphans(trained, [*run.optimizers, *optimizers] if optimizers else [])
     if run.world_size > 1:
         meet("runtime.prepare()", _sizes(modules) if on() else "")
+        admission.check_alike(modules, run)
         broadcast(modules)
     aliases.warn(trained, run)
     known.extend(modules)

@@ -75,6 +75,8 @@ def _engine(original: Callable[..., Any]) -> Callable[..., Any]:
             return original(outputs, *args, **options)
         grads = options.get("accumulate_grad") is False
         wanted = _parameters(args[3]) if grads and len(args) > 3 else []
+        if grads and len(args) > 2 and args[2]:
+            _check_twice(outputs)
         before = state.extra.get("raw")
         state.extra["raw"] = GRAD if grads else BACKWARD
         try:
@@ -105,6 +107,30 @@ def _parameters(inputs: Sequence[Any]) -> list[int]:
             f"knows them. Write {GRAD[1]}."
         )
     return found
+
+
+def _check_twice(outputs: Sequence[Any]) -> None:
+    """Gradients with a graph of their own, outside of a forward: fsdp frees parameters that the second backward needs.
+
+    Raises:
+        DistifyError: they were computed through a model that fsdp cuts.
+    """
+    assert state.backend is not None
+    if state.backend.name != "fsdp" or (state.streams is not None and state.streams.depth > 0):
+        return
+    held = state.backend.held()
+    open_nodes = [x.grad_fn for x in outputs if isinstance(x, Tensor) and x.grad_fn is not None]
+    seen = set(open_nodes)
+    while open_nodes:
+        node = open_nodes.pop()
+        if getattr(node, "variable", None) in held:
+            raise DistifyError(
+                f"torch.autograd.grad(…, create_graph=True) was called{_place()} through a model whose parameters fsdp "
+                f"holds in parts: the second backward would not find them. Write {GRAD[1]}."
+            )
+        fresh = [inner for inner, _ in node.next_functions if inner is not None and inner not in seen]
+        seen.update(fresh)
+        open_nodes += fresh
 
 
 def _compare(grads: Iterable[Tensor | None]) -> None:

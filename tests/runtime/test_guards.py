@@ -37,6 +37,12 @@ def grad_of_a_reduced_loss(backend: str) -> None:
     torch.autograd.grad(s.runtime.mean(s.model(x).square().mean()), x)
 
 
+def grad_twice(backend: str) -> None:
+    s = Setting(backend)
+    x = s.x.clone().requires_grad_()
+    torch.autograd.grad(s.model(x).sum(), x, create_graph=True)
+
+
 def backward_to_inputs(backend: str) -> None:
     s = Setting(backend)
     s.x = s.x.clone().requires_grad_()
@@ -88,6 +94,18 @@ def prepared_twice(backend: str) -> None:
     s.runtime.prepare(s.model)
 
 
+def built_by_rank(backend: str) -> None:
+    s = Setting(backend)
+    model = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 2 + s.runtime.rank()))
+    s.runtime.prepare(model, torch.optim.AdamW(model.parameters()))
+
+
+def larger_by_rank(backend: str) -> None:
+    s = Setting(backend)
+    model = nn.Sequential(*(nn.Linear(2, 2) for _ in range(1 + s.runtime.rank())))
+    s.runtime.prepare(model, torch.optim.AdamW(model.parameters()))
+
+
 def half_and_scaled(backend: str) -> None:
     s = Setting(backend, prepare=False, precision="fp16")
     s.runtime.prepare(s.model.half(), s.optimizer)
@@ -129,6 +147,7 @@ REFUSED: list[tuple[Callable[[str], None], tuple[str, ...], tuple[str, ...]]] = 
     (grad_of_slices, ("fsdp",), ("test_guards.py:", "fsdp holds in parts", GRAD)),
     (grad_of_slices_imported, ("ddp", "zero2"), ("test_guards.py:", "write" + GRAD[5:])),
     (grad_of_a_reduced_loss, ALL, ("rank's rows only", GRAD)),
+    (grad_twice, ("fsdp",), ("test_guards.py:", "second backward would not find them", GRAD)),
     (backward_to_inputs, ALL, ("rank's rows only", BACKWARD)),
     (backward_of_slices, ALL, ("prepared module", BACKWARD)),
     (clip, ("zero1", "zero2", "zero3"), ("test_guards.py:", "Write runtime.clip_grad_norm_(…)")),
@@ -142,6 +161,8 @@ REFUSED: list[tuple[Callable[[str], None], tuple[str, ...], tuple[str, ...]]] = 
     ),
     (part_before_whole, ("zero1", "zero3"), ("was prepared before", "pass them in one call")),
     (prepared_twice, ALL, ("Sequential was prepared before", "remove one call")),
+    (built_by_rank, ALL, ("1.weight (2, 3) torch.float32 on rank 0, 1.weight (3, 3)", "must build the same model")),
+    (larger_by_rank, WHOLE, ("nothing more   on rank 0, 1.weight (2, 2)", "must not depend on the rank")),
     (half_and_scaled, WHOLE, ("'0.weight' of Sequential is fp16", "Remove model.half()")),
     (captured, ("fsdp",), ("'Sequential.0.weight' was used through", "Collect parameters after runtime.prepare()")),
     (captured_graph, ("fsdp",), ("used through a reference from before", "Collect parameters after runtime.prepare()")),
@@ -256,6 +277,32 @@ def grad_to_inputs(s: Setting) -> Any:
     return loss.item()
 
 
+class Forces(nn.Module):
+    """Its forward differentiates itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x.requires_grad_()
+        return torch.autograd.grad(self.inner(x).sum(), x, create_graph=True)[0]
+
+
+def grad_inside(s: Setting) -> Any:
+    model = Forces()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.1)
+    s.runtime.prepare(model, optimizer)
+    losses = []
+    for _ in range(2):
+        optimizer.zero_grad()
+        loss = s.runtime.mean(model(s.x.clone()).square().mean())
+        s.runtime.backward(loss)
+        s.runtime.step(optimizer)
+        losses.append(loss.item())
+    return losses
+
+
 def grad_of_all_alike(s: Setting) -> Any:
     """What all ranks compute alike needs no reduction."""
     other = nn.Linear(6, 2)
@@ -292,7 +339,8 @@ GOES_ON: dict[Callable[[Setting], Any], tuple[str, ...]] = {
     thawed: ALL,
     later_phase: WHOLE,
     init_again: ALL,
-    grad_to_inputs: ("ddp", "zero1"),
+    grad_to_inputs: ("ddp", "zero1", "zero3"),
+    grad_inside: ("ddp", "fsdp", "zero3"),
     grad_of_all_alike: ("ddp", "fsdp", "zero2"),
     clip_others: ("ddp", "zero3"),
 }
