@@ -43,6 +43,7 @@ def too_early() -> list[str]:
         "load": lambda: r.load("absent/file"),
         "save_state": lambda: r.save_state("absent"),
         "load_state": lambda: r.load_state("absent"),
+        "stopping": lambda: r.stopping(),
         "latest": lambda: r.latest("absent"),
         "state_dict": lambda: r.state_dict(model),
         "load_state_dict": lambda: r.load_state_dict(model, {}),
