@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import signal
 import sys
@@ -24,12 +25,18 @@ def install() -> None:
     if sys.excepthook is not _end:
         state.extra["excepthook"] = sys.excepthook
         sys.excepthook = _end
+    if not faulthandler.is_enabled():  # NCCL ends the process from a thread of its own: only this tells the line then
+        with suppress(Exception):
+            faulthandler.enable()
+            state.extra["faulthandler"] = True
 
 
 def uninstall() -> None:
     """Set the interpreter's own hook back."""
     if sys.excepthook is _end:
         sys.excepthook = state.extra.get("excepthook", sys.__excepthook__)
+    if state.extra.pop("faulthandler", False):
+        faulthandler.disable()
 
 
 def failed() -> bool:

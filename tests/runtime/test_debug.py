@@ -10,6 +10,7 @@ import pytest
 from tests.runtime.forked import Forks
 
 SCRIPT = """
+import os
 import sys
 import time
 
@@ -69,6 +70,10 @@ elif case == "raise":
     if not first:
         raise ValueError("bad sample")
     runtime.mean(x.mean())  # waits
+elif case == "abort":
+    if not first:
+        os.abort()  # aborts, as NCCL's watchdog does
+    runtime.mean(x.mean())
 elif case == "busy":
     if not first:
         time.sleep(12)
@@ -132,7 +137,12 @@ def test_both_lines_are_named_on_all_ranks(forks: Forks, script: Path) -> None:
 
 def test_without_debugging_a_wait_ends_and_names_the_lines(forks: Forks, script: Path) -> None:
     limited = {"DISTIFY_TIMEOUT": "5"}
-    call, busy, failed = forks.together([(script, [c], 2, limited, None) for c in ("call", "busy", "raise")])
+    cases = "call", "busy", "raise", "abort"
+    call, busy, failed, aborted = forks.together([(script, [case], 2, limited, None) for case in cases])
+    assert aborted[1].code == -6
+    assert re.search(rf'File ".*train\.py", line {line("aborts").partition(":")[2]} in <module>', aborted[1].stderr), (
+        aborted
+    )
     mean, gather, waits = line("mean"), line("gather"), line("waits", "busy")
     assert [e.code for e in (*call, *failed)] == [1] * 4
     assert re.search(rf"rank 0 .* in runtime\.mean\(\) at {mean}[,:]", call[0].stderr), call
