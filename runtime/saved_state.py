@@ -30,7 +30,8 @@ def save_state(folder: str | os.PathLike[str], /, *, keep: int = 1, asynchronous
     under a temporary name that is renamed when it is complete: one that is interrupted leaves the one before.
 
     Args:
-        folder: all ranks see it; each checkpoint gets a folder of its own in it, `state-00000001` and so on.
+        folder: all ranks see it, a relative one is taken as rank 0 takes it; each checkpoint gets a folder of its own
+            in it, `state-00000001` and so on.
         keep: how many older checkpoints stay beside the new one, at least 0; the others are removed when it is
             complete.
         asynchronous: return when what it holds has been copied, and write it while the run goes on; the next call, or
@@ -55,7 +56,8 @@ def save_state(folder: str | os.PathLike[str], /, *, keep: int = 1, asynchronous
     saving.settle(run)
     record, tensors = collect(run, given)
     folder = os.fspath(folder)
-    part, final = _on_all(run, f"save_state({folder!r})", lambda: saved_files.begin(folder))
+    part, final = _on_all(run, f"save_state({folder!r})", lambda: saved_files.begin(os.path.abspath(folder)))
+    _everywhere(run, f"save_state({folder!r})", lambda: _see(part))
     from . import saved_tensors
 
     mine = saved_tensors.share(tensors, run.rank, run.world_size)
@@ -73,7 +75,7 @@ def save_state(folder: str | os.PathLike[str], /, *, keep: int = 1, asynchronous
         except saved_tensors.Unwritten as error:
             if run.rank == 0:
                 saved_files.abandon(part)
-            before = saved_files.complete(folder)
+            before = saved_files.complete(os.path.dirname(final))
             kept = f" The one before it, {before[-1]}, is complete." if before else ""
             raise CheckpointError(f"runtime.save_state({folder!r}): {error}.{kept}") from error
 
@@ -112,9 +114,22 @@ def load_state(folder: str | os.PathLike[str], /, **objects: Any) -> dict[str, A
     saving.settle(run)
     folder = os.fspath(folder)
     what = f"load_state({folder!r})"
-    path, record = _on_all(run, what, lambda: _found(folder))
+    path, record = _on_all(run, what, lambda: _found(os.path.abspath(folder)))
     loading = _everywhere(run, what, lambda: _read(run, path, record, objects))
     return loading.apply()
+
+
+def _see(path: str) -> None:
+    """That this process sees a folder which rank 0 does.
+
+    Raises:
+        CheckpointError: it does not.
+    """
+    if not os.path.isdir(path):
+        raise CheckpointError(
+            f"{path!r}, which rank 0 has, is not there on this process. Every process writes and reads its own "
+            "parts, so the folder must be one that all share; or write one file with runtime.save()."
+        )
 
 
 def _found(folder: str) -> tuple[str, dict[str, Any]]:
@@ -125,6 +140,7 @@ def _found(folder: str) -> tuple[str, dict[str, Any]]:
 def _read(run: State, path: str, record: dict[str, Any], objects: dict[str, Any]) -> Loading:
     from . import saved_tensors
 
+    _see(path)
     loading = Loading(run, record, saved_tensors.index(path), objects)
     loading.plan()
     saved_tensors.read(path, {key: saved_tensors.piece(target) for key, target in loading.targets.items()})
@@ -144,7 +160,7 @@ def latest(folder: str | os.PathLike[str]) -> str | None:
     together("latest")
     meet("runtime.latest()")
     saving.settle(run)
-    found = _on_all(run, f"latest({os.fspath(folder)!r})", lambda: saved_files.complete(os.fspath(folder)))
+    found = _on_all(run, f"latest({os.fspath(folder)!r})", lambda: saved_files.complete(os.path.abspath(folder)))
     return found[-1] if found else None
 
 
@@ -185,7 +201,7 @@ def _everywhere(run: State, what: str, function: Callable[[], Result]) -> Result
         reach(dist.all_gather_object, texts, None if failed is None else reason(failed), group=run.reduce_group)
     bad = [(rank, text) for rank, text in enumerate(texts) if text is not None]
     if bad:
-        alike = len({text for _, text in bad}) == 1
+        alike = len(bad) == run.world_size and len({text for _, text in bad}) == 1
         told = bad[0][1] if alike else f"rank {bad[0][0]}: {bad[0][1]}"
         raise CheckpointError(f"runtime.{what}: {told}") from failed
     return found  # type: ignore[return-value]

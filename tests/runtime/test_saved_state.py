@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 from tests.pool import Pool
 from tests.runtime.programs import gap, model, train
@@ -86,3 +88,89 @@ def test_a_state_travels_over_backends_and_numbers_of_processes(
             assert len(places) == 1, places
             assert places[""] <= TOLERANCE
     assert sorted(path.name for path in Path(folder).iterdir()) == ["state-00000003", "state-00000004"]
+
+
+class Extra(nn.Module):
+    """Keeps what is no tensor in its state, shares a buffer, and has an empty one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(3, 2)
+        self.register_buffer("seen", torch.zeros(2))
+        self.register_buffer("also", self.seen)
+        self.register_buffer("none", torch.zeros(0, 3))
+        self.calls = {"count": 0, "means": torch.zeros(2)}
+
+    def get_extra_state(self) -> Any:
+        return self.calls
+
+    def set_extra_state(self, state: Any) -> None:
+        self.calls = state
+
+
+def many(backend: str, folder: str) -> list[Any]:
+    """Two models and optimizers, an averaged model, an optimizer with lists of tensors in its state."""
+    from distify import runtime
+
+    def made(seed: int) -> list[Any]:
+        runtime.init(**BACKENDS[backend])
+        torch.manual_seed(seed)
+        one, two = Extra(), nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 1))
+        average = torch.optim.swa_utils.AveragedModel(two)
+        first, second = torch.optim.Adagrad(one.parameters(), 0.1), torch.optim.SGD(two.parameters(), 0.1, momentum=0.9)
+        runtime.prepare(one, first)
+        runtime.prepare(two, second)
+        return [one, two, average, first, second]
+
+    one, two, average, first, second = made(0)
+    (x,) = runtime.split((torch.randn(5, 3),))
+    runtime.backward(runtime.mean(one.layer(x).pow(2).mean()) + runtime.mean(two(x).pow(2).mean()))
+    runtime.step(first)
+    runtime.step(second)
+    one.seen += 3
+    one.calls = {"count": 7, "means": torch.ones(2)}
+    runtime.save_state(folder, critic=two, average=average)
+    states = [copy.deepcopy(dict(runtime.state_dict(item))) for item in (one, two, average, first, second)]
+    runtime.shutdown()
+    items = made(1)
+    runtime.load_state(folder, average=items[2])
+    found = [gap(dict(runtime.state_dict(item)), state) for item, state in zip(items, states)]
+    return [*found, items[0].calls["count"], items[0].also.data_ptr() == items[0].seen.data_ptr()]
+
+
+@pytest.mark.parametrize("backend", ["ddp", "fsdp"])
+def test_several_models_and_odd_states(backend: str, tmp_path: Path, pool2: Pool) -> None:
+    assert pool2.run(many, backend, str(tmp_path)) == [[*[{"": 0.0}] * 5, 7, True]] * 2
+
+
+def apart(folder: str) -> list[Any]:
+    """Ranks in folders of their own take rank 0's; then rank 1 does not see it, as on another machine."""
+    from distify import runtime
+
+    runtime.init()
+    mine, before, there = Path(folder) / str(runtime.rank()), Path.cwd(), os.path.isdir
+    mine.mkdir()
+    os.chdir(mine)
+    found: list[Any] = []
+    try:
+        made = runtime.save_state("states", a=1)
+        found += [made, runtime.latest("states") == made, runtime.load_state("states")]
+        if runtime.rank() == 1:
+            os.path.isdir = lambda path: False
+        for call in (runtime.save_state, runtime.load_state):
+            with pytest.raises(runtime.saved_files.CheckpointError) as error:
+                call("states")
+            found.append(str(error.value))
+    finally:
+        os.chdir(before)
+        os.path.isdir = there
+    return found
+
+
+def test_a_folder_that_one_rank_does_not_see(tmp_path: Path, pool2: Pool) -> None:
+    first, second = pool2.run(apart, str(tmp_path))
+    assert first == second
+    assert first[:3] == [str(tmp_path / "0" / "states" / "state-00000001"), True, {"a": 1}]
+    for message in first[3:]:
+        assert "rank 1: " in message
+        assert "must be one that all share" in message
