@@ -177,11 +177,13 @@ def _clip(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
         if state.config is None or is_own():
             return original(parameters, *args, **options)
         found = [parameters] if isinstance(parameters, Tensor) else list(parameters)
-        reason = against_gradients()
-        if reason is not None:
-            assert state.backend is not None
-            held = state.backend.held()
-            if any(p in held for p in found):
+        assert state.backend is not None
+        held = state.backend.held()
+        if any(p in held for p in found):
+            reason = against_gradients()
+            if reason is None and getattr(state.backend, "behind", False):
+                reason = "what the last backwards accumulated has not been reduced over the ranks yet"
+            if reason is not None:
                 raise DistifyError(
                     f"torch.nn.utils.{name} was called{_place()} on parameters of a prepared module, but {reason}. "
                     f"Write runtime.{name}(…) in its place, with the same arguments."

@@ -74,6 +74,13 @@ def clip_scaled(backend: str) -> None:
     nn.utils.clip_grad_norm_(s.model.parameters(), 0.1)
 
 
+def clip_too_early(backend: str) -> None:
+    """In a window of the script's own, before its last backward."""
+    s = Setting(backend)
+    s.runtime.backward(s.loss(), sync=False)
+    nn.utils.clip_grad_norm_(s.model.parameters(), 0.1)
+
+
 def new_layer(backend: str) -> None:
     s = Setting(backend)
     s.train()
@@ -153,6 +160,7 @@ REFUSED: list[tuple[Callable[[str], None], tuple[str, ...], tuple[str, ...]]] = 
     (clip, ("zero1", "zero2", "zero3"), ("test_guards.py:", "Write runtime.clip_grad_norm_(…)")),
     (clip_value, ("zero1", "zero2", "zero3"), ("test_guards.py:", "Write runtime.clip_grad_value_(…)")),
     (clip_scaled, WHOLE, ("loss scale of fp16", "Write runtime.clip_grad_norm_(…)")),
+    (clip_too_early, WHOLE, ("has not been reduced over the ranks yet", "Write runtime.clip_grad_norm_(…)")),
     (new_layer, WHOLE, ("were made after runtime.prepare()", "Build the whole model before")),
     (
         part_before_whole,
