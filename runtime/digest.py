@@ -2,7 +2,7 @@
 
 Counts of backward calls and steps, the loss, hyperparameters such as the learning rate, modes and frozen parts of
 modules, the loss scale, and parameters where each rank holds them whole. Under `DISTIFY_DEBUG=1` it is compared after
-each step too, where parameters must be equal to the last bit. Random streams are compared by `guard.check_streams`.
+each step too, where parameters must be equal to the last bit. Random streams are compared by `same_streams`.
 
 Rounding is no difference: ranks on different hardware compute the last digits otherwise. A reduction that was
 forgotten, a step that one rank skipped, a rate that one rank lowered are.
@@ -12,60 +12,30 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
 from typing import Any
 
-import torch
 import torch.distributed as dist
-from torch import Tensor, nn
+from torch import Tensor
 from torch.optim import Optimizer
 
 from . import guard, meeting, places
-from .backends.base import CUTTING
+from .deciding import KEPT, Fact, facts, notes, steps
 from .lost import reach
-from .meeting import mark, meet
+from .meeting import meet
+from .same_streams import check_streams
 from .state import DistifyError, state
 
-Fact = int | float | str
 LOSS = (1e-2, 1e-4)  # by how much losses may differ, of their size; the second when debugging
 VALUE = (1e-6, 1e-6)  # hyperparameters
 WEIGHTS = (1e-3, 1e-6)  # sums of norms of parameters
 SLIGHT = 1e-7  # beyond which a difference of parameters is worth a warning
 LONG, OFTEN = 8, 32  # batches of a pass, and of several short ones, after which all is compared
-KEPT = 8  # losses of one step that are compared when debugging
 SHOWN = 8  # differences that a message names
 
 
 class StateDiverged(DistifyError):
     """Ranks hold different values of what must be equal; the message names them, and when they were equal last."""
-
-
-@dataclass
-class Notes:
-    """What the run has done since it began.
-
-    Attributes:
-        backwards: calls of `backward`.
-        losses: the latest.
-        agreed: when all ranks held the same the last time.
-        passes: that ended.
-        unseen: batches since the last comparison at the end of a pass.
-    """
-
-    backwards: int = 0
-    losses: list[Tensor] = field(default_factory=list)
-    agreed: str = "the run began"
-    passes: int = 0
-    unseen: int = 0
-
-
-def notes() -> Notes:
-    """Those of this run."""
-    found: Notes | None = state.extra.get("digest")
-    if found is None:
-        found = state.extra["digest"] = Notes()
-    return found
 
 
 def note(loss: Tensor) -> None:
@@ -79,8 +49,8 @@ def note(loss: Tensor) -> None:
 def after_step(optimizer: Optimizer) -> None:
     """Compare after a step, if debugging: the end of each accumulation window."""
     if meeting.on() and not guard.by_itself():
-        when = f"step {_steps('tried').get(optimizer, 0)} of {type(optimizer).__name__} was made"
-        guard.check_streams(when)
+        when = f"step {steps('tried').get(optimizer, 0)} of {type(optimizer).__name__} was made"
+        check_streams(when)
         compare(when)
 
 
@@ -114,7 +84,7 @@ def compare(when: str) -> None:
     if state.streams is not None and state.streams.depth > 0:
         return
     meet("the comparison of what ranks must hold alike", when)
-    mine = dict(_facts())
+    mine = dict(facts())
     found: list[Any] = [None] * state.world_size
     reach(dist.all_gather_object, found, mine, group=state.reduce_group)
     names = [name for name in dict.fromkeys(name for one in found for name in one) if _differ(name, found)]
@@ -137,73 +107,6 @@ def compare(when: str) -> None:
             ]
         )
     )
-
-
-def _facts() -> Iterator[tuple[str, Fact]]:
-    noted = notes()
-    yield "calls of runtime.backward()", noted.backwards
-    for back, loss in enumerate(reversed(noted.losses)):
-        value = float(loss.double().sum())
-        yield ("loss of the latest backward" if not back else f"loss {back} backward calls before"), value
-    for name, optimizer in _named(state.optimizers):
-        yield f"steps of {name}", _steps("tried").get(optimizer, 0)
-        yield f"steps of {name} that were not skipped", _steps("taken").get(optimizer, 0)
-        yield from _hyperparameters(name, optimizer)
-    scaler = getattr(state.precision, "scaler", None)
-    if scaler is not None:
-        yield "loss scale", float(scaler.scale)
-    whole = state.backend is not None and state.backend.name not in CUTTING
-    for name, module in _named(state.modules):
-        yield f"training mode of the parts of {name}", mark([part.training for part in module.modules()])
-        yield f"frozen parameters of {name}", mark([p.requires_grad for p in module.parameters()])
-        if whole:
-            yield from _weights(name, module)
-
-
-def _named(items: Sequence[Any]) -> Iterator[tuple[str, Any]]:
-    """Each with its class, numbered where there are several."""
-    kinds = [type(item).__name__ for item in items]
-    for k, (kind, item) in enumerate(zip(kinds, items)):
-        yield (kind if kinds.count(kind) == 1 else f"{kind} {kinds[: k + 1].count(kind)}"), item
-
-
-def _steps(name: str) -> Any:
-    return getattr(state.extra.get("steps"), name, {})
-
-
-def _hyperparameters(name: str, optimizer: Optimizer) -> Iterator[tuple[str, Fact]]:
-    for k, group in enumerate(optimizer.param_groups):
-        for key, value in group.items():
-            parts = value if isinstance(value, (tuple, list)) else [value]
-            if key != "params" and len(parts) < KEPT:
-                for number in parts:
-                    if isinstance(number, (bool, int, float)) or (isinstance(number, Tensor) and number.numel() == 1):
-                        yield f"{key} of {name}, group {k}", float(number)
-
-
-def _weights(name: str, module: nn.Module) -> Iterator[tuple[str, Fact]]:
-    """Two sums over the norms of all parameters, and if debugging a sum over their bits."""
-    groups: dict[tuple[torch.device, torch.dtype], list[Tensor]] = {}
-    for p in module.parameters():
-        if p.is_floating_point() and p.layout == torch.strided and p.numel():
-            groups.setdefault((p.device, p.dtype), []).append(p.detach())
-    first, second, bits = 0.0, 0.0, 0
-    for params in groups.values():
-        norms = torch.stack(torch._foreach_norm(params)).double().cpu()
-        first += float(norms.sum())
-        second += float((norms * torch.arange(len(params), dtype=torch.float64).mul_(0.7).cos_()).sum())
-        if meeting.on():
-            bits += sum(_bits(p) * (k + 1) for k, p in enumerate(params))
-    yield f"parameters of {name} (sum of norms)", first
-    yield f"parameters of {name} (weighted sum of norms)", second
-    if meeting.on():
-        yield f"parameters of {name} (bits)", mark(bits)
-
-
-def _bits(p: Tensor) -> int:
-    flat = p.contiguous().reshape(-1)
-    flat = flat.view(torch.int16) if flat.element_size() % 2 == 0 else flat.view(torch.uint8)
-    return int(flat.sum(dtype=torch.int64))
 
 
 def _differ(name: str, found: Iterable[dict[str, Fact]]) -> bool:

@@ -11,6 +11,7 @@ from .batches import Batches, counts, follow, leaves
 from .collate import Cut, take
 from .indices import Pass
 from .same_data import check_batch, check_pass
+from .same_streams import check_streams
 from .slicing import SliceError, by_size
 from .state import state
 
@@ -38,7 +39,7 @@ class BatchIterator(Iterator[Any]):
         name = f"the loader over {type(loader.dataset).__name__}"
         sizes = None if indices is None else indices.totals
         check_pass(name, sizes, [loader.generator, getattr(loader.sampler, "generator", None)])
-        guard.check_streams(f"a pass over {name} begins")
+        check_streams(f"a pass over {name} begins")
         self.told = sizes is not None  # what ranks read is known ahead
         self.mark = 0
         self.batches = state.batches or Batches()
@@ -53,7 +54,7 @@ class BatchIterator(Iterator[Any]):
 
     def __next__(self) -> Any:
         if meeting.on():
-            guard.check_streams(f"{self.source.name} is asked for a batch")
+            check_streams(f"{self.source.name} is asked for a batch")
         self.source.apart |= not guard.in_own_thread()
         self.progress.apart = self.source.apart
         found: tuple[Any, tuple[int, ...], int, bool | None] | None = None

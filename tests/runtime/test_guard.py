@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from distify import runtime
-from distify.runtime.guard import check_streams
+from distify.runtime.same_streams import check_streams
 from distify.runtime.state import NotInitialized, state
 from tests.pool import Pool, RankError
 
