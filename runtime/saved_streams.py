@@ -16,7 +16,11 @@ from .streams import Stream, mix
 
 def collect(run: State, tensors: Tensors) -> dict[str, Any]:
     """The streams as they are now, as JSON; tensors go into `tensors`."""
-    found: dict[str, Any] = {"replicated": encode(streams.capture(), "streams", tensors), "private": {}}
+    found: dict[str, Any] = {
+        "replicated": encode(streams.capture(), "streams", tensors),
+        "private": {},
+        "processes": run.world_size,
+    }
     for stream in [] if run.streams is None else run.streams.opened:
         if stream.private is None:
             continue
@@ -44,7 +48,11 @@ def plan(run: State, found: dict[str, Any], new: Callable[[str], Any]) -> Callab
             {name: state for name, state in replicated.items() if name != "cuda" or torch.cuda.is_available()}
         )
         for stream in [] if run.streams is None or run.world_size == 1 else run.streams.open():
-            _set(run, stream, *private.get(stream.generator.device.type, (None, None)))
+            kind = stream.generator.device.type
+            if kind in private or found["processes"] != run.world_size:
+                _set(run, stream, *private.get(kind, (None, None)))
+            else:
+                stream.private = None  # not begun yet
 
     return apply
 

@@ -61,7 +61,10 @@ def share(tensors: Mapping[str, Tensor | Piece], rank: int, world_size: int) -> 
         loads[writer] += value.nbytes + 1024
         if writer == rank:
             found[key] = piece(value)
-    found.update((key, value) for key, value in tensors.items() if isinstance(value, Piece))
+    for key, value in tensors.items():
+        if isinstance(value, Piece):
+            empty = rank == 0 and 0 in value.shape  # without a box it would not be known
+            found[key] = piece(torch.empty(value.shape, dtype=value.dtype)) if empty else value
     return found
 
 

@@ -181,6 +181,27 @@ def test_the_same_number_of_processes_goes_on_exactly(tmp_path: Path, pool2: Poo
     assert pool2.run(exactly, str(tmp_path)) == [[True, True, True]] * 2
 
 
+def before_the_first_forward(folder: str) -> bool:
+    """Streams that no forward has begun yet begin as in the run that saved."""
+    shown = []
+    for seed in (4, 9):
+        runtime.init()
+        torch.manual_seed(seed)
+        model = Net(0.5)
+        runtime.prepare(model, torch.optim.SGD(model.parameters(), 0.1))
+        if seed == 4:
+            runtime.save_state(folder)
+        else:
+            runtime.load_state(folder)
+        shown.append(model(runtime.split(torch.ones(6, 5))).tolist())
+        runtime.shutdown()
+    return shown[0] == shown[1]
+
+
+def test_private_streams_begin_as_they_would_have(tmp_path: Path, pool2: Pool) -> None:
+    assert pool2.run(before_the_first_forward, str(tmp_path)) == [True, True]
+
+
 def prepared() -> nn.Module:
     runtime.init()
     model = nn.Linear(5, 3)
