@@ -61,10 +61,10 @@ def share(tensors: Mapping[str, Tensor | Piece], rank: int, world_size: int) -> 
         loads[writer] += value.nbytes + 1024
         if writer == rank:
             found[key] = piece(value)
-    for key, value in tensors.items():
-        if isinstance(value, Piece):
-            empty = rank == 0 and 0 in value.shape  # without a box it would not be known
-            found[key] = piece(torch.empty(value.shape, dtype=value.dtype)) if empty else value
+    for key, part in tensors.items():
+        if isinstance(part, Piece):
+            empty = rank == 0 and 0 in part.shape  # without a box it would not be known
+            found[key] = piece(torch.empty(part.shape, dtype=part.dtype)) if empty else part
     return found
 
 
