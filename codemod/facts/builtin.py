@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import ahead, collating, dims, expressions, loops, operators, order, pieces, reflection, sinks
+from . import ahead, collating, deciding, dims, expressions, loops, operators, order, pieces, reflection, sinks
 from .values import (
     COUNTED,
     EMPTY,
@@ -199,6 +199,7 @@ def _range(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) 
         return Value(batch=Batch(Dep.SAMPLE, dim=0, ndim=1), sources=rows[0].sources, built=frozenset({node}))
     for operand, value in arguments.all:
         sinks.as_global(ip, operand, value, frame)
+        deciding.measured(ip, operand, value, frame)
     span = None if rows else dims.span([v for _, v in arguments.positional])
     return Value(element=Value(batch=GLOBAL), const=NOTHING if span is None else span)
 

@@ -29,6 +29,10 @@ MESSAGE = (
     "This decision is taken inside a forward, on the rows of one process's slice: another one may decide otherwise"
 )
 HINT = "take it outside of the forward, on the whole batch: flag = runtime.any(…); out = model(x, flag)"
+LENGTH = "This length is that of one process's rows; taken that what lies beyond it is masked, or counts nowhere."
+LENGTH_HINT = (
+    "measure it outside of the forward, on the whole batch, and pass it in: out = model(x, int(lengths.max()))"
+)
 SPARED = "Work is skipped where a process's slice has no such rows; taken to change nothing for the other rows."
 
 
@@ -46,6 +50,18 @@ def taken(ip: Interpreter, test: ast.expr, frame: Frame) -> None:
         ip.sites.report("DST126", test, f"{MESSAGE}.", HINT)
 
 
+def measured(ip: Interpreter, node: ast.expr, value: Value, frame: Frame) -> None:
+    """Warn of a length inside a forward that was reduced over a slice: the longest of its rows, for instance."""
+    if frame.forward and not ip.sites.quiet and (value.dep is Dep.PENDING or is_decision(value)):
+        ip.sites.report("DST126", node, LENGTH, LENGTH_HINT, level="warning")
+
+
+def picked(ip: Interpreter, node: ast.expr, value: Value, frame: Frame) -> None:
+    """Report an index inside a forward that was reduced over a slice: another process may pick another one."""
+    if frame.forward and not ip.sites.quiet and (value.dep is Dep.PENDING or is_decision(value)):
+        ip.sites.report("DST126", node, f"{MESSAGE}.", HINT)
+
+
 def is_local(ip: Interpreter, test: ast.expr) -> bool:
     """Whether a condition, or what it compares, was reduced over the rows of a slice or counts them."""
     if isinstance(test, ast.Compare):
@@ -57,18 +73,17 @@ def is_local(ip: Interpreter, test: ast.expr) -> bool:
 
 def is_of_slice(value: Value) -> bool:
     """Whether a number belongs to one process's rows."""
-    return (
-        value.dep in (Dep.PENDING, Dep.ROWS)
-        or value.shape_dim == 0
-        or (value.dep is Dep.UNKNOWN and value.batch.reason == SLICE)
-    )
+    return value.dep in (Dep.PENDING, Dep.ROWS) or value.shape_dim == 0 or is_decision(value)
+
+
+def is_decision(value: Value) -> bool:
+    """Whether a value was decided on the rows of a slice."""
+    return value.dep is Dep.UNKNOWN and value.batch.reason == SLICE
 
 
 def compared(operands: Iterable[Value]) -> Value | None:
     """The value of a comparison inside a forward whose operands are reduced over a slice; `None` for any other."""
-    found = any(
-        value.dep is Dep.PENDING or (value.dep is Dep.UNKNOWN and value.batch.reason == SLICE) for value in operands
-    )
+    found = any(value.dep is Dep.PENDING or is_decision(value) for value in operands)
     return Value(batch=Batch(Dep.UNKNOWN, reason=SLICE)) if found else None
 
 

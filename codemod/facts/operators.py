@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .interpreter import Frame, Interpreter
 
 Operand = tuple[ast.expr, Value]
+COUNT = "the number of rows of a slice meets values inside the forward"
 MIXED = "a value reduced over the slice meets values per sample inside the forward"
 
 
@@ -95,6 +96,9 @@ def _with_rows(ip: Interpreter, op: ast.operator, left: Operand, right: Operand,
         # A sum divided by the rows it was taken over is a mean.
         return a.with_batch(replace(a.batch, kind="mean"))
     if frame.forward:
+        weighs = not isinstance(op, (ast.Mod, ast.FloorDiv))  # which are arithmetic of positions
+        if weighs and not both and (other.is_sample or other.dep is Dep.PENDING):
+            return tensor(Batch(Dep.UNKNOWN, reason=COUNT), *[v for v in (a, b) if v is other])
         if other.is_sample:
             return other
         return tensor(ROWS, *[v for v in (a, b) if v.dep is Dep.ROWS])

@@ -141,6 +141,8 @@ def _item(ip: Interpreter, target: ast.Subscript, value: Value, frame: Frame) ->
         changes.note(ip, target.value, base, frame)
     if base.is_sample and not frame.forward:
         value = _into_slice(ip, target, base, value, frame)
+    if base.is_sample and frame.forward and subscripts.is_by_position(ip, base, target) and _is_fixed(target.slice):
+        ip.sites.report("DST111", target, "It is written into the batch by position, and each process holds a slice.")
     outlives = not base.is_sample and not frame.forward and base.dep is Dep.GLOBAL
     if outlives and index.is_sample:
         sinks.gather(ip, target.slice, index, frame)
@@ -162,6 +164,11 @@ def _item(ip: Interpreter, target: ast.Subscript, value: Value, frame: Frame) ->
         if Role.MODEL in ip.heap[cell].roles:
             adopt(ip, cell, value)
     ip.sites.record(target, value)
+
+
+def _is_fixed(index: ast.expr) -> bool:
+    """Whether an index is written in numbers: any other may go over the rows that are there."""
+    return not any(isinstance(node, (ast.Name, ast.Attribute, ast.Call)) for node in ast.walk(index))
 
 
 def _count_bounds(ip: Interpreter, index: ast.expr, frame: Frame, outlives: bool) -> None:

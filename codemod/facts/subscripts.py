@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import attributes, changes, loops, modules, moving, operators, sinks
+from . import attributes, changes, deciding, loops, modules, moving, operators, sinks
 from .local import is_local
 from .values import EMPTY, EXACT_ROWS, GLOBAL, NOTHING, REDUCED, Batch, Dep, Role, Value, join, tensor, whole
 
@@ -32,12 +32,14 @@ def index(ip: Interpreter, node: ast.expr, frame: Frame) -> Value:
     if isinstance(node, ast.Slice):
         for part in (node.lower, node.upper, node.step):
             if part is not None:
-                expressions.evaluate(ip, part, frame)
+                deciding.measured(ip, part, expressions.evaluate(ip, part, frame), frame)
         return EMPTY
     if isinstance(node, ast.Tuple):
         values = [index(ip, item, frame) for item in node.elts]
         return Value(items=tuple(values))
-    return expressions.evaluate(ip, node, frame)
+    value = expressions.evaluate(ip, node, frame)
+    deciding.picked(ip, node, value, frame)
+    return value
 
 
 def _get(ip: Interpreter, base: Value, index: Value, node: ast.Subscript, frame: Frame) -> Value:

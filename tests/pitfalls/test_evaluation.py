@@ -173,3 +173,25 @@ def test_p35_layer_that_some_ranks_skip(trial: Trial, condition: str, level: str
     assert found == ([] if level is None else [level])
     refusals = [item.code for item in trial.convert(source, backend="fsdp").findings if item.level == "error"]
     assert refusals == {"warning": ["DST903"], "error": ["DST126"], None: []}[level]
+
+
+MEASURED = BRANCHING.replace("if CONDITION:\n                x = self.norm(x)", "INSIDE")
+
+
+@pytest.mark.parametrize(
+    ("inside", "found"),
+    [
+        ("x = x[:, : int((x > 0).sum(1).max())].mean(1, keepdim=True).expand(-1, 4)", ["DST126 warning"]),
+        ("x = sum(x * t for t in range((x > 0).sum(1).max()))", ["DST126 warning"]),
+        ("x = x * [1.0, 2.0][int(x.mean() > 0)]", ["DST126 error"]),
+        ("x[0] = 0", ["DST111 error"]),
+        ("x = x * x.size(0) ** -0.5", ["DST110 error"]),
+        ("x = x / len(x)", ["DST110 error"]),
+        ("for i, row in enumerate(x):\n                x[i, :2] = 0", []),
+        ("x[:, 0] = 0", []),
+        ("x = x / x.size(1)", []),
+    ],
+)
+def test_p35_numbers_of_a_slice_inside_a_forward(trial: Trial, inside: str, found: list[str]) -> None:
+    result = trial.convert(MEASURED.replace("INSIDE", inside))
+    assert sorted({f"{item.code} {item.level}" for item in result.findings}) == found
