@@ -23,6 +23,7 @@ from .values import EMPTY, HOST, FunctionRef, Role, Value, join
 
 MAX_DEPTH = 24
 LOOP_ROUNDS = 3
+PADDING_LIBRARIES = ("transformers", "trl", "peft")
 
 Loop = ast.For | ast.AsyncFor | ast.While
 
@@ -350,7 +351,17 @@ class Interpreter:
 
 
 def _is_minus_100(node: ast.AST) -> bool:
-    """The literal -100, which losses ignore as a target unless told otherwise."""
+    """What tells of targets of -100, which losses ignore unless told otherwise: the number, also in a text or under its
+    name in a loss, and libraries whose collate functions pad labels with it."""
+    if isinstance(node, (ast.Import, ast.ImportFrom)):
+        names = [alias.name for alias in node.names]
+        if isinstance(node, ast.ImportFrom):
+            names = [] if node.level else [node.module or ""]
+        return any(name.split(".")[0] in PADDING_LIBRARIES for name in names)
+    if isinstance(node, ast.Constant):
+        return isinstance(node.value, str) and "-100" in node.value
+    if isinstance(node, ast.Attribute):
+        return node.attr == "ignore_index"
     negative = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
     return negative and isinstance(node.operand, ast.Constant) and node.operand.value == 100  # type: ignore[attr-defined]
 

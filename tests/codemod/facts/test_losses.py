@@ -234,6 +234,22 @@ def test_divisors_of_targets(text: str, targets: Tensor, expected: str) -> None:
     assert combined(values, divisors) == pytest.approx(eval(text, {**space, **whole}).item(), rel=1e-5)
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from transformers import DataCollatorForLanguageModeling",
+        "import transformers.data",
+        "ignored = int(options.get('ignored', '-100'))",
+        "ignored = nn.CrossEntropyLoss().ignore_index",
+    ],
+)
+def test_what_tells_of_minus_100_counts_targets(line: str) -> None:
+    """Labels that a library or an option fills with it; in other scripts the rows are counted."""
+    found = edits(facts_of(script(f"print(F.cross_entropy(out, y))\n{line}")))
+    assert "mean(F.cross_entropy(out, y), by=(y != -100).sum())" in found
+    assert not any("by=" in edit for edit in edits(facts_of(script("print(F.cross_entropy(out, y))"))))
+
+
 def test_minus_100_in_the_script_counts_targets() -> None:
     found = edits(facts_of(script("t = torch.where(y > 1, -100, y)\nprint(F.cross_entropy(out, t))")))
     assert found == [
