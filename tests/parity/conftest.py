@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.parity.harness import Originals
@@ -11,7 +9,5 @@ from tests.pool import Pool
 
 
 @pytest.fixture(scope="session")
-def originals(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Originals]:
-    pool = Pool(1)
-    yield Originals(pool, tmp_path_factory.mktemp("originals"))
-    pool.close()
+def originals(pool1: Pool, tmp_path_factory: pytest.TempPathFactory) -> Originals:
+    return Originals(pool1, tmp_path_factory.mktemp("originals"))

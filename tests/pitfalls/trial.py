@@ -7,6 +7,7 @@ import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +93,7 @@ class Trial:
 
     def convert(self, source: str, **options: Any) -> Result:
         """What distify makes of the program."""
-        return rewrite_source(text(source).encode(), "train.py", Options(**options))
+        return converted(text(source), tuple(sorted(options.items())))
 
     def same(
         self,
@@ -151,6 +152,12 @@ class Trial:
             err = [before + now for before, now in zip(err, run.stderr)]
             error += run.error
         return Outcome(out, error, place, err)
+
+
+@cache
+def converted(source: str, options: tuple[tuple[str, Any], ...]) -> Result:
+    """A program converted, once for all the tests that run it."""
+    return rewrite_source(source.encode(), "train.py", Options(**dict(options)))
 
 
 def text(source: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,11 +27,9 @@ REFUSED = {
 }
 
 
-@pytest.fixture(scope="module")
-def alone() -> Iterator[Pool]:
-    pool = Pool(1)
-    yield pool
-    pool.close()
+@pytest.fixture
+def alone(pool1: Pool) -> Pool:
+    return pool1
 
 
 # Each script also runs on one of these, which backends and sizes take in turn.
