@@ -55,12 +55,14 @@ class Arguments:
             self.unpacked.append((item.value, element))
             self.star = element
             self.positional.append((item.value, element))
+            self._grown(ip, item, value)
 
     def _grown(self, ip: Interpreter, item: ast.Starred, value: Value) -> None:
         """A list that began with known members and got more."""
-        known = {part for member in value.items or () for part in member.objs}
+        members = value.items or ((value.element,) if value.element is not None else ())
+        known = {part for member in members for part in member.objs}
         later = join_all(ip.heap[cell].element for cell in value.objs)
-        if later.objs - known:
+        if members and later.objs - known:
             self.star = later
             self.unpacked.append((item.value, later))
             self.positional.append((item.value, later))

@@ -188,6 +188,10 @@ def _of_cell(ip: Interpreter, index: int, name: str, frame: Frame) -> Value:
 def _of_class(ip: Interpreter, cls: ast.ClassDef, name: str) -> Value:
     """Class attribute (through the bases that are part of the program)."""
     found = EMPTY
+    if name == "apply" and ip.classes.descends(cls, "torch.autograd."):
+        method = ip.classes.method(cls, "forward")
+        context = () if ip.classes.method(cls, "setup_context") else ((0, HOST),)
+        return found if method is None else Value(defs=frozenset({FunctionRef(method, None, context)}))
     for item in ip.classes.lineage(cls):
         if isinstance(item, ast.ClassDef):
             found = join(found, ip.heap[_class_cell(ip, item)].attrs.get(name, EMPTY))

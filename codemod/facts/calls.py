@@ -206,6 +206,8 @@ def enter(
     """Interpret a function's body with these arguments (by position, `self` included, or by name)."""
     ip.called.add(ref.node)
     in_forward = forward if forward is not None else bool(caller and caller.forward)
+    if in_forward:
+        ip.ran_forwards.add(ref.node)
     loops = caller.loops if caller else ()
     where = node if ref.node in ip.made.making_defs else None
     key = (ref, where, tuple(sorted(((str(k), v) for k, v in given.items()), key=lambda i: i[0])), in_forward, loops)

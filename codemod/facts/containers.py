@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from .values import Role, Value, join_all
+from .values import EMPTY, Role, Value, join_all
 
 if TYPE_CHECKING:
     from .arguments import Arguments
@@ -50,6 +51,24 @@ def _members(held: Value) -> list[Value]:
     return [held] if held.objs and held.has(Role.MODEL) else []
 
 
+def adopt(ip: Interpreter, base: Value, value: Value) -> None:
+    """A module becomes a part of others under a name that is not known: `setattr(self, f"conv{i}", conv)`."""
+    from . import stores
+
+    if not value.has(Role.MODEL):
+        return
+    for cell in base.objs:
+        ip.heap.add(cell, value)
+        stores.adopt(ip, cell, value)
+
+
+def parts(ip: Interpreter, base: Value) -> Value:
+    """The modules that objects hold under any name."""
+    held = [ip.heap[cell] for cell in base.objs if Role.MODEL in ip.heap[cell].roles]
+    found = join_all(value for cell in held for value in (*cell.attrs.values(), cell.element) if value.has(Role.MODEL))
+    return replace(found, part=False) if found.objs else EMPTY
+
+
 def run(ip: Interpreter, cell: int, arguments: Arguments, node: ast.Call, frame: Frame) -> Value | None:
     """What a `Sequential` makes of its input, its modules one after another; `None` if the program defines none."""
     from . import models
@@ -87,11 +106,11 @@ def _defines(ip: Interpreter, cell: int, depth: int) -> bool:
     """Whether a container holds a module whose forward is in the program."""
     for part in {part for value in _in_turn(ip, cell) for part in value.objs} if depth else ():
         cls = ip.heap[part].cls
-        if cls is not None and ip.classes.method(cls, "forward") is not None:
+        if cls is not None and ip.classes.runs(cls) is not None:
             return True
         if _is_sequence(ip, part) and _defines(ip, part, depth - 1):
             return True
     return False
 
 
-__all__ = ["fill", "run"]
+__all__ = ["adopt", "fill", "parts", "run"]

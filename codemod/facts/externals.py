@@ -108,6 +108,10 @@ def call(ip: Interpreter, ref: str, arguments: Arguments, node: ast.Call, frame:
         return join_all(models.run(ip, cell, arguments, node, frame) for _, v in held for cell in v.objs)
     if ref.startswith("torch.nn.utils."):
         _over_parameters(ip, ref, arguments, frame)
+    if ref in ("torch.vmap", "torch.func.vmap"):
+        along = arguments.get(1, "in_dims")
+        if along != EMPTY and along.const != 0:
+            ip.sites.report("DST110", node, "It runs its function on the whole of another dimension than the first.")
     if ref == "torch.utils.checkpoint.checkpoint":
         return _checkpoint(ip, arguments, node, frame)
     if ref.startswith("torch.distributions."):

@@ -162,6 +162,10 @@ class Classes:
         """Record a class with its resolved bases (program classes, or dotted names)."""
         self._bases[node] = bases
 
+    def every(self) -> list[ast.ClassDef]:
+        """All classes, in the order of the text."""
+        return list(self._bases)
+
     def lineage(self, node: ast.ClassDef) -> list[ast.ClassDef | str]:
         """The class and all its bases, nearest first."""
         seen: list[ast.ClassDef | str] = [node]
@@ -188,6 +192,10 @@ class Classes:
             functions = [item for item in node.body if isinstance(item, ast.FunctionDef)]
             self._own[node] = {item.name: item for item in reversed(functions)}
         return self._own[node]
+
+    def runs(self, node: ast.ClassDef) -> ast.FunctionDef | None:
+        """What a call of a module of this class runs, `None` if it is external."""
+        return self.method(node, "__call__") or self.method(node, "forward")
 
     def is_module(self, node: ast.ClassDef) -> bool:
         """Whether instances are `nn.Module`s."""

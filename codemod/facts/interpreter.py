@@ -12,7 +12,7 @@ from typing import Any
 from ..budget import UNLIMITED, Budget
 from ..findings import Finding
 from ..program import Module, Program
-from . import ahead, attributes, calls, expressions, implied, modules, narrowing, owners, stores
+from . import ahead, attributes, calls, expressions, implied, modules, narrowing, owners, stores, unseen
 from .frame import Frame, join_env
 from .heap import Classes, Heap
 from .made import Made
@@ -60,6 +60,7 @@ class Interpreter:
         self.memo: dict[tuple[Any, ...], Value] = {}
         self.running: set[ast.AST] = set()
         self.called: set[ast.AST] = set()
+        self.ran_forwards: set[ast.AST] = set()
         self.closures: dict[ast.AST, Frame] = {}
         self.wrapped: dict[ast.AST, frozenset[FunctionRef]] = {}
         self.frames: dict[Module, Frame] = {}
@@ -102,6 +103,7 @@ class Interpreter:
         """One pass over the program: the script with what it imports, then its functions that nothing called."""
         self.memo.clear()
         self.called.clear()
+        self.ran_forwards.clear()
         self.owned_now.clear()
         self.ran_now.clear()
         self.imported.clear()
@@ -110,6 +112,7 @@ class Interpreter:
         for node in entry.nodes:
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node not in self.called:
                 self._run_uncalled(node)
+        unseen.look(self)
         owners.name_optimizers(self)
 
     def _run_uncalled(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:

@@ -6,11 +6,14 @@ import ast
 
 from .values import Dep, Value, union
 
+_LOCAL = (Dep.ROWS, Dep.UNKNOWN, Dep.COUPLED)
+
 
 def is_local(value: Value) -> bool:
     """Whether a value depends on this rank's slice."""
     local = value.dep > Dep.GLOBAL or (value.shape_dim is not None and value.shape_dim >= 0)
-    return local or has_sample(value) or any(v.dep is Dep.ROWS for v in value.items or ())
+    unknown = value.element is not None and value.element.dep in (Dep.UNKNOWN, Dep.COUPLED)
+    return local or unknown or has_sample(value) or any(v.dep in _LOCAL for v in value.items or ())
 
 
 def has_sample(value: Value) -> bool:

@@ -39,8 +39,8 @@ def _run(ip: Interpreter, cell: int, arguments: Arguments, node: ast.Call, frame
     if prepared and not frame.forward:
         _reached(ip, cell, None, arguments, node, frame)
     if held.cls is not None:
-        name = "forward" if Role.MODEL in held.roles else "__call__"
-        method = ip.classes.method(held.cls, name)
+        is_model = Role.MODEL in held.roles
+        method = ip.classes.runs(held.cls) if is_model else ip.classes.method(held.cls, "__call__")
         if method is not None:
             ref = FunctionRef(method, cell)
             return calls.invoke(ip, ref, arguments, node, frame, forward=frame.forward or is_like_prepared(ip, cell))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from . import deciding, naming, pieces, sinks
 from .local import deep_sources
 from .model import Full, Split
-from .values import EMPTY, GLOBAL, NOTHING, REDUCED, ROWS, SAMPLE, Batch, Dep, Value, tensor, union, whole
+from .values import EMPTY, GLOBAL, NOTHING, REDUCED, ROWS, SAMPLE, Batch, Dep, Role, Value, join, tensor, union, whole
 
 if TYPE_CHECKING:
     from .interpreter import Frame, Interpreter
@@ -33,6 +33,8 @@ def combine(ip: Interpreter, op: ast.operator, left: Operand, right: Operand, no
     from . import products
 
     (_, a), (right_node, b) = left, right
+    if isinstance(op, ast.Add) and a.has(Role.MODEL) and b.has(Role.MODEL):
+        return join(a, b)  # two lists of modules
     if not frame.forward:
         meet_parameters(ip, [a, b])
     if isinstance(op, ast.MatMult):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from . import attributes, modules
+from . import attributes, containers, modules
 from .values import EMPTY, HOST, Value, join, join_all
 
 if TYPE_CHECKING:
@@ -20,12 +20,17 @@ def getattr_of(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Fra
     if base.ref is not None:
         return Value(ref="|".join(f"{ref}.<dynamic>" for ref in base.ref.split("|")))
     held = [module for module in (modules.of_cell(ip, cell) for cell in base.objs) if module is not None]
+    parts = containers.parts(ip, base)
+    if parts != EMPTY:
+        return parts
     return join_all(modules.any_of(ip, module) for module in held) if held else HOST
 
 
 def setattr_of(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
-    base, name = arguments.get(0, "object"), arguments.get(1, "name").const
-    members = [(name, arguments.get(2, "value"))] if isinstance(name, str) else _members(ip, node)
+    base, name, value = arguments.get(0, "object"), arguments.get(1, "name").const, arguments.get(2, "value")
+    if not isinstance(name, str):
+        containers.adopt(ip, base, value)
+    members = [(name, value)] if isinstance(name, str) else _members(ip, node)
     for cell in base.objs:
         for member, value in members:
             ip.heap.store(cell, member, value)
