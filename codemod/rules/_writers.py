@@ -71,11 +71,19 @@ METHODS = {
 def writers(facts: Facts) -> Iterator[ast.Call]:
     """Calls of functions and methods that write files."""
     yield from calls(facts, *sorted(WRITERS))
-    packages = imported(facts)
+    packages = imported(facts) | ({"pathlib"} if has_paths(facts) else set())
     methods = {name for package, names in METHODS.items() if package in packages for name in names}
     for call, callee in method_calls(facts, *methods):
-        if callee.attr != "save" or (call.args and is_foreign(facts, callee)):
+        if is_foreign(facts, callee) and (callee.attr != "save" or call.args):
             yield call
+
+
+def has_paths(facts: Facts) -> bool:
+    """Whether a file may have paths of `pathlib`: it imports it, or opens what has a method for that.
+
+    The conversion of the latter imports it: the next run must not see more paths than the first.
+    """
+    return "pathlib" in imported(facts) or bool(path_openers(facts))
 
 
 def is_foreign(facts: Facts, callee: ast.Attribute) -> bool:

@@ -19,7 +19,8 @@ from ..edits import Argument, Callee, Ref, Span
 from ..findings import finding
 from . import Outcome, rule
 from ._order import before_start, depends_on_files, on_main_only
-from ._source import calls, imported, keyword_value, method_calls
+from ._source import calls, keyword_value, method_calls
+from ._writers import has_paths, is_foreign
 
 if TYPE_CHECKING:
     from ..facts.model import Facts
@@ -34,9 +35,10 @@ def folders(facts: Facts, options: Options) -> Iterator[Outcome]:
     """`os.makedirs`, `os.mkdir` and `Path.mkdir`."""
     for call in calls(facts, *FOLDERS):
         yield from folder(facts, call)
-    if "pathlib" in imported(facts):
-        for call, _ in method_calls(facts, "mkdir"):
-            yield from folder(facts, call)
+    if has_paths(facts):
+        for call, callee in method_calls(facts, "mkdir"):
+            if is_foreign(facts, callee):
+                yield from folder(facts, call)
 
 
 def folder(facts: Facts, call: ast.Call) -> Iterator[Outcome]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from distify.codemod.options import Options
+from distify.codemod.rewrite import rewrite_source
 from tests.codemod.rules.checks import HEAD, TRAINING, check_noop, check_rewritten
 
 NULL = '"log.csv" if runtime.is_main() else os.devnull'
@@ -107,3 +109,28 @@ def test_import_of_os() -> None:
 
 def test_before_the_start() -> None:
     check_noop("handles", 'log = open("a", "w")\n' + HEAD + TRAINING, ["DST802"], whole=True)
+
+
+PATHS = """\
+class Folder:
+    def rename(self, name):
+        self.name = name
+
+    def fill(self, path):
+        path.open("wb").close()
+        self.rename("b")
+        try:
+            path.rename("c")
+        except OSError:
+            pass
+
+
+"""
+
+
+def test_paths_are_the_same_ones_in_the_next_run() -> None:
+    result = rewrite_source((HEAD + PATHS + TRAINING).encode(), "train.py", Options())  # it compares both runs
+    text = result.data.decode()
+    assert "import pathlib" in text
+    assert 'runtime.on_main(path.rename, "c")' in text
+    assert '        self.rename("b")\n' in text
