@@ -159,10 +159,19 @@ class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         if module == "torch" and isinstance(getattr(torch, name, None), torch.dtype):
             return getattr(torch, name)
+        if (module, name) == ("builtins", "getattr"):
+            return _member  # how Python before 3.11.4 names a member of an enumeration
         found = _CLASSES.get((module, name))
         if found is None:
             raise Unreadable(f"the file {INDEX} names {module}.{name}, which has no place there; it could run code")
         return found
+
+
+def _member(kind: Any, name: Any) -> Any:
+    """A member of the one enumeration that an index holds, in place of `getattr`."""
+    if kind is not forms._MEM_FORMAT_ENCODING or name not in forms._MEM_FORMAT_ENCODING.__members__:
+        raise Unreadable(f"the file {INDEX} reads attributes, which has no place there; it could run code")
+    return forms._MEM_FORMAT_ENCODING[name]
 
 
 def _classes() -> dict[tuple[str, str], Any]:
