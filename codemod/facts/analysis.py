@@ -54,14 +54,14 @@ def analyse_program(program: Program, budget: Budget = UNLIMITED) -> list[Facts]
     """
     for module in program.modules:
         fstring_spans(module.source, module.tree)
-    trees = [module.tree for module in program.modules]
-    parents = {child: parent for tree in trees for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)}
+    nodes = [node for module in program.modules for node in module.nodes]
+    parents = {child: parent for parent in nodes for child in ast.iter_child_nodes(parent)}
     names = Names(program.modules, parents)
     files = [_bare(module, parents, names) for module in program.modules if module.path]
     shared: dict[str, Any] = {}
     for facts in files:
         facts.program, facts.shared, facts.budget = files, shared, budget
-    if not (any(_may_train(facts) for facts in files) and any(_names_gradients(tree) for tree in trees)):
+    if not (any(_may_train(facts) for facts in files) and any(map(_names_gradient, nodes))):
         return files
     ip = _best(program, parents, names, budget)
     made = ip.made
@@ -88,8 +88,8 @@ def _add_renamed(facts: Facts) -> None:
 
 def _bare(module: Module, parents: dict[ast.AST, ast.AST], names: Names) -> Facts:
     """A file before its interpretation."""
-    calls = _calls(module.tree, names)
-    facts = Facts(module.path, module.source, module.tree, parents, names, lambda node: EMPTY, calls)
+    calls = _calls(module, names)
+    facts = Facts(module.path, module.source, module.tree, module.nodes, parents, names, lambda node: EMPTY, calls)
     _name_runtime(facts, names)
     return facts
 
@@ -132,9 +132,9 @@ def _with_roles(ip: Interpreter, value: Value) -> Value:
     )
 
 
-def _calls(tree: ast.Module, names: Names) -> dict[str, list[ast.Call]]:
+def _calls(module: Module, names: Names) -> dict[str, list[ast.Call]]:
     found: dict[str, list[ast.Call]] = {}
-    for node in ast.walk(tree):
+    for node in module.nodes:
         if isinstance(node, ast.Call):
             qualified = names.qualified(node.func)
             if qualified is not None:
@@ -160,17 +160,14 @@ def _may_train(facts: Facts) -> bool:
     )
 
 
-def _names_gradients(tree: ast.Module) -> bool:
+def _names_gradient(node: ast.AST) -> bool:
     """Whether code names gradients or a backward in any way: without, whatever it steps is no optimizer.
 
     Large libraries that step through ranges or over timers are spared the interpretation.
     """
-    for node in ast.walk(tree):
-        name = getattr(node, "attr", None) or getattr(node, "id", None) or getattr(node, "name", None)
-        text = name if name is not None else getattr(node, "value", None)
-        if isinstance(text, str) and (text.rpartition(".")[2] == "grad" or ("backward" in text and " " not in text)):
-            return True
-    return False
+    name = getattr(node, "attr", None) or getattr(node, "id", None) or getattr(node, "name", None)
+    text = name if name is not None else getattr(node, "value", None)
+    return isinstance(text, str) and (text.rpartition(".")[2] == "grad" or ("backward" in text and " " not in text))
 
 
 def _best(program: Program, parents: dict[ast.AST, ast.AST], names: Names, budget: Budget) -> Interpreter:

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from . import expressions
-from .values import EMPTY, Value, join_all
+from .values import EMPTY, Value
 
 if TYPE_CHECKING:
     from .frame import Frame
@@ -59,10 +59,8 @@ class Arguments:
 
     def _grown(self, ip: Interpreter, item: ast.Starred, value: Value) -> None:
         """A list that began with known members and got more."""
-        members = value.items or ((value.element,) if value.element is not None else ())
-        known = {part for member in members for part in member.objs}
-        later = join_all(ip.heap[cell].element for cell in value.objs)
-        if members and later.objs - known:
+        later = ip.heap.grown(value)
+        if later != EMPTY:
             self.star = later
             self.unpacked.append((item.value, later))
             self.positional.append((item.value, later))

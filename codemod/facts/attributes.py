@@ -188,7 +188,7 @@ def _of_cell(ip: Interpreter, index: int, name: str, frame: Frame) -> Value:
 def _of_class(ip: Interpreter, cls: ast.ClassDef, name: str) -> Value:
     """Class attribute (through the bases that are part of the program)."""
     found = EMPTY
-    if name == "apply" and ip.classes.descends(cls, "torch.autograd."):
+    if name == "apply" and ip.classes.is_function(cls):
         method = ip.classes.method(cls, "forward")
         context = () if ip.classes.method(cls, "setup_context") else ((0, HOST),)
         return found if method is None else Value(defs=frozenset({FunctionRef(method, None, context)}))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from . import creation
 from .losses import is_pure
 from .model import Bend
+from .places import last_name
 from .values import EMPTY, Dep, Value, union
 
 if TYPE_CHECKING:
@@ -230,7 +231,7 @@ def _unguarded(ip: Interpreter, node: ast.expr) -> ast.expr:
     """A count without what keeps it from being zero, which would count as well when windows are added up."""
     if isinstance(node, ast.Call):
         parts = [node.func.value] if isinstance(node.func, ast.Attribute) else []
-        name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+        name = last_name(node.func)
         parts += node.args
         guards = name in GUARDS
     else:

@@ -27,13 +27,11 @@ def batch(ip: Interpreter, function: Value, sample: Value, frame: Frame) -> Valu
     from . import calls
 
     argument = Value(batch=GLOBAL, element=sample, rows=True)
-    quiet, ip.sites.quiet = ip.sites.quiet, True
-    results = [
-        calls.enter(ip, ref, {ref.shift: argument}, ip.closure(ref.node), None, frame, True)
-        for ref in order.functions(ip, function.defs)
-    ]
-    ip.sites.quiet = quiet
-    return join_all(results)
+    with ip.sites.hushed():
+        return join_all(
+            calls.enter(ip, ref, {ref.shift: argument}, ip.closure(ref.node), None, frame, True)
+            for ref in order.functions(ip, function.defs)
+        )
 
 
 def joined(

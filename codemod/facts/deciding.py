@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from .places import last_name
 from .values import EMPTY, Batch, Dep, Role, Value
 
 if TYPE_CHECKING:
@@ -52,13 +53,13 @@ def taken(ip: Interpreter, test: ast.expr, frame: Frame) -> None:
 
 def measured(ip: Interpreter, node: ast.expr, value: Value, frame: Frame) -> None:
     """Warn of a length inside a forward that was reduced over a slice: the longest of its rows, for instance."""
-    if frame.forward and not ip.sites.quiet and (value.dep is Dep.PENDING or is_decision(value)):
+    if frame.forward and is_reduced(value):
         ip.sites.report("DST126", node, LENGTH, LENGTH_HINT, level="warning")
 
 
 def picked(ip: Interpreter, node: ast.expr, value: Value, frame: Frame) -> None:
     """Report an index inside a forward that was reduced over a slice: another process may pick another one."""
-    if frame.forward and not ip.sites.quiet and (value.dep is Dep.PENDING or is_decision(value)):
+    if frame.forward and is_reduced(value):
         ip.sites.report("DST126", node, f"{MESSAGE}.", HINT)
 
 
@@ -73,7 +74,12 @@ def is_local(ip: Interpreter, test: ast.expr) -> bool:
 
 def is_of_slice(value: Value) -> bool:
     """Whether a number belongs to one process's rows."""
-    return value.dep in (Dep.PENDING, Dep.ROWS) or value.shape_dim == 0 or is_decision(value)
+    return is_reduced(value) or value.dep is Dep.ROWS or value.shape_dim == 0
+
+
+def is_reduced(value: Value) -> bool:
+    """Whether a value was reduced over the rows of a slice, or decided on such."""
+    return value.dep is Dep.PENDING or is_decision(value)
 
 
 def is_decision(value: Value) -> bool:
@@ -83,7 +89,7 @@ def is_decision(value: Value) -> bool:
 
 def compared(operands: Iterable[Value]) -> Value | None:
     """The value of a comparison inside a forward whose operands are reduced over a slice; `None` for any other."""
-    found = any(value.dep is Dep.PENDING or is_decision(value) for value in operands)
+    found = any(map(is_reduced, operands))
     return Value(batch=Batch(Dep.UNKNOWN, reason=SLICE)) if found else None
 
 
@@ -109,7 +115,8 @@ def is_harmless(ip: Interpreter, part: ast.AST) -> bool:
 def guards_rows(ip: Interpreter, test: ast.expr) -> bool:
     """Whether a condition asks if there are such rows at all: `mask.any()`, `mask.sum() > 0`, `len(rows)`."""
     if isinstance(test, ast.Call):
-        return called(test) in GUARDS or (called(test) in (*COUNTS, "len") and called(test) != "size")
+        name = last_name(test.func)
+        return name in GUARDS or (name in (*COUNTS, "len") and name != "size")
     if not isinstance(test, ast.Compare) or len(test.comparators) != 1:
         return False
     sides = [test.left, test.comparators[0]]
@@ -120,18 +127,13 @@ def guards_rows(ip: Interpreter, test: ast.expr) -> bool:
 
 def is_count(ip: Interpreter, node: ast.expr) -> bool:
     """Whether an expression counts the rows that a mask selects."""
-    while isinstance(node, ast.Call) and called(node) in ("item", "int"):
+    while isinstance(node, ast.Call) and last_name(node.func) in ("item", "int"):
         node = node.func.value if isinstance(node.func, ast.Attribute) else node.args[0]
     if not isinstance(node, ast.Call):
         return False
     held = node.func.value if isinstance(node.func, ast.Attribute) else node.args[0] if node.args else node
-    ragged = ip.current.get(held, EMPTY).batch.ragged
-    return called(node) in ("sum", "count_nonzero", "any") or (ragged and called(node) in (*COUNTS, "len"))
-
-
-def called(node: ast.Call) -> str:
-    """The last name of what is called."""
-    return getattr(node.func, "attr", getattr(node.func, "id", ""))
+    ragged, name = ip.current.get(held, EMPTY).batch.ragged, last_name(node.func)
+    return name in ("sum", "count_nonzero", "any") or (ragged and name in (*COUNTS, "len"))
 
 
 def is_norm(ip: Interpreter, node: ast.AST) -> bool:

@@ -56,9 +56,8 @@ def evaluate(ip: Interpreter, node: ast.expr, frame: Frame) -> Value:
         _note_other(ip, node, value, frame)
     value = bends.followed(ip, node, as_edited(ip, node, value), frame)
     if value.also:
-        for picked in order.nodes(
-            ip, value.also
-        ):  # in another branch it is a batch made by hand, and here it has this rank's rows
+        # In another branch it is a batch made by hand, and here it has this rank's rows.
+        for picked in order.nodes(ip, value.also):
             made = ip.current.get(picked, EMPTY).batch
             operators.split(ip, picked, made.dim if made.whole else None)
         value = replace(value, also=frozenset())

@@ -129,6 +129,18 @@ class Heap:
             cell.element = new
             self.changed = True
 
+    def grown(self, value: Value) -> Value:
+        """What lists that began with known members hold besides: `layers = [nn.Linear(4, 4)]`, `layers.append(norm)`.
+
+        `EMPTY` where it is nothing but what their members are made of.
+        """
+        members = value.items or ((value.element,) if value.element is not None else ())
+        known = {part for member in members for part in member.objs}
+        later = EMPTY
+        for cell in value.objs if members else ():
+            later = join(later, self.cells[cell].element if not self.cells[cell].roles else EMPTY)
+        return later if later.objs - known else EMPTY
+
     def sequence(self, index: int, members: tuple[Value, ...]) -> None:
         """Set the modules of a container, which every pass finds anew."""
         if self.cells[index].sequence != members:
@@ -196,6 +208,10 @@ class Classes:
     def runs(self, node: ast.ClassDef) -> ast.FunctionDef | None:
         """What a call of a module of this class runs, `None` if it is external."""
         return self.method(node, "__call__") or self.method(node, "forward")
+
+    def is_function(self, node: ast.ClassDef) -> bool:
+        """Whether it is a `torch.autograd.Function`."""
+        return self.descends(node, "torch.autograd.")
 
     def is_module(self, node: ast.ClassDef) -> bool:
         """Whether instances are `nn.Module`s."""

@@ -31,9 +31,7 @@ def element(ip: Interpreter, value: Value, frame: Frame) -> Value:
         found = Value(batch=REDUCED)
     else:
         found = Value(batch=value.batch if value.batch.dep is not Dep.BOTTOM else GLOBAL)
-    if value.items is not None or value.element is not None:
-        later = join_all(ip.heap[cell].element for cell in value.objs if not ip.heap[cell].roles)
-        found = join(found, later) if later.objs - found.objs else found  # what a list of known members got since
+    found = join(found, ip.heap.grown(value))
     if value.params and not found.params:
         found = replace(found, params=value.params)
     sources = deep_sources(found)

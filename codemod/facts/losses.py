@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from . import partial
 from .losstable import CLASSES, DIVISORS, FUNCTIONS
+from .places import last_name
 from .torchnames import words
 from .values import EMPTY, Value
 
@@ -61,8 +62,7 @@ def of_function(ip: Interpreter, name: str, call: ast.Call) -> Loss:
 
 def of_module(ip: Interpreter, name: str, call: ast.Call, creation: ast.Call) -> Loss:
     """What a call of a loss module asks for, by how the module was made; its parts are named as the call names it."""
-    last = creation.func.attr if isinstance(creation.func, ast.Attribute) else getattr(creation.func, "id", "")
-    function, parameters = CLASSES.get(last, (name, []))
+    function, parameters = CLASSES.get(last_name(creation.func), (name, []))
     written = partial.as_written(ip, creation)
     known = parameters or next((p for f, p in CLASSES.values() if f == function), [])
     made = _given(written, known) if written is not None else None

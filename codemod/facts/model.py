@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ..budget import UNLIMITED, Budget
@@ -267,6 +266,7 @@ class Facts:
         path: as given, for messages.
         source: decoded text.
         tree: its `ast`.
+        nodes: all that is in it, as `ast.walk` gives it: rules ask for it again and again.
         parents: child node -> parent node.
         names: resolves names (`names.qualified(node) -> "torch.optim.Adam" | None`).
         value: abstract value of an expression, joined over all its evaluations (roles and batch type).
@@ -285,6 +285,7 @@ class Facts:
     path: str
     source: str
     tree: ast.Module
+    nodes: list[ast.AST] = field(repr=False)
     parents: dict[ast.AST, ast.AST]
     names: Names
     value: Callable[[ast.expr], Value]
@@ -317,11 +318,6 @@ class Facts:
     program: list[Facts] = field(default_factory=list, repr=False)
     shared: dict[str, Any] = field(default_factory=dict, repr=False)
     _text: SourceText | None = None
-
-    @cached_property
-    def nodes(self) -> list[ast.AST]:
-        """All nodes of the file, as `ast.walk` gives them: rules ask for them again and again."""
-        return list(ast.walk(self.tree))
 
     def holds(self, node: ast.AST) -> bool:
         """Whether a node stands in this file."""

@@ -17,6 +17,11 @@ def statement_of(parents: Parents, node: ast.AST) -> ast.stmt:
     return node
 
 
+def last_name(node: ast.expr) -> str:
+    """The last part of a dotted name, "" for another expression."""
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
 def stands_in(parents: Parents, node: ast.AST | None, outer: ast.AST) -> bool:
     """Whether a node stands inside another one, or is it."""
     while node is not None and node is not outer:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from . import dims, doubt, loops, operators, sinks, views
 from .local import deep_sources
+from .places import last_name
 from .values import REDUCED, Batch, Dep, Value, join_all, tensor, union, whole
 
 if TYPE_CHECKING:
@@ -91,15 +92,11 @@ def beside(
     """hstack, column_stack, dstack: along another dimension than the rows; vectors by hstack in a row."""
     members = _members(ip, operands[0][1], frame)
     first = next((v.batch for v in members if v.is_sample), None)
-    if first is None or (first.ndim == 1 and _name(node) == "hstack"):
+    if first is None or (first.ndim == 1 and last_name(node.func) == "hstack"):
         return cat(ip, operands, keywords, node, frame)
     nodes = operands[0][0].elts if isinstance(operands[0][0], (ast.Tuple, ast.List)) else []
     met = operators.meet(ip, list(zip(nodes, members)), frame) if len(nodes) == len(members) else None
     return met if met is not None else tensor(replace(first, ndim=None), *members)
-
-
-def _name(node: ast.Call) -> str:
-    return node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
 
 
 def stack(

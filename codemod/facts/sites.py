@@ -7,7 +7,8 @@ passes converge on a program in which everything that leaves an iteration is glo
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -70,6 +71,15 @@ class Sites:
     others: dict[tuple[ast.AST, ast.Call | None], bool] = field(default_factory=dict)
     changed: bool = False
     quiet: bool = False
+
+    @contextmanager
+    def hushed(self) -> Iterator[None]:
+        """Interpret without writing down places and findings."""
+        quiet, self.quiet = self.quiet, True
+        try:
+            yield
+        finally:
+            self.quiet = quiet
 
     def start(self) -> None:
         """A new pass: values and findings are those of the last one only."""

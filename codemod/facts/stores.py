@@ -25,6 +25,8 @@ from .values import EMPTY, EXACT_ROWS, GLOBAL, HOST, REDUCED, SAMPLE, Batch, Dep
 if TYPE_CHECKING:
     from .interpreter import Frame, Interpreter
 
+BY_POSITION = "It is written into the batch by position, and each process holds a slice."
+
 
 def store(ip: Interpreter, target: ast.expr, value: Value, statement: ast.AST | None, frame: Frame) -> None:
     """Assign an evaluated value to a target."""
@@ -142,7 +144,7 @@ def _item(ip: Interpreter, target: ast.Subscript, value: Value, frame: Frame) ->
     if base.is_sample and not frame.forward:
         value = _into_slice(ip, target, base, value, frame)
     if base.is_sample and frame.forward and subscripts.is_by_position(ip, base, target) and _is_fixed(target.slice):
-        ip.sites.report("DST111", target, "It is written into the batch by position, and each process holds a slice.")
+        ip.sites.report("DST111", target, BY_POSITION)
     outlives = not base.is_sample and not frame.forward and base.dep is Dep.GLOBAL
     if outlives and index.is_sample:
         sinks.gather(ip, target.slice, index, frame)
@@ -201,9 +203,7 @@ def _into_slice(ip: Interpreter, target: ast.Subscript, base: Value, value: Valu
                 del ip.sites.splits[source]
             ip.sites.changed = True
         else:
-            ip.sites.report(
-                "DST110", target, "It is written into the batch by position, and each process holds a slice."
-            )
+            ip.sites.report("DST110", target, BY_POSITION)
         return value
     if value.batch.whole and isinstance(statement, ast.Assign):
         operators.meet(ip, [(target.value, base), (statement.value, value)], frame)

@@ -33,7 +33,7 @@ def look(ip: Interpreter) -> None:
 
     for cls in ip.classes.every():
         method = ip.classes.method(cls, "forward")
-        if method in ip.ran_forwards and ip.classes.descends(cls, "torch.autograd."):
+        if method in ip.ran_forwards and ip.classes.is_function(cls):
             backward = ip.classes.method(cls, "backward")
             if backward is not None and _mixes(_result(ip, backward, None), (Dep.UNKNOWN, Dep.COUPLED)):
                 ip.sites.report("DST110", backward, BACKWARD, BACKWARD_HINT)
@@ -49,10 +49,8 @@ def _result(ip: Interpreter, method: ast.FunctionDef, index: int | None) -> Valu
     required = len(method.args.posonlyargs) + len(method.args.args) - len(method.args.defaults)
     rows = Value(batch=Batch(Dep.SAMPLE, dim=0))
     given: dict[int | str, Value] = dict.fromkeys(range(1, max(required, 2)), rows)
-    quiet, ip.sites.quiet = ip.sites.quiet, True
-    result = calls.enter(ip, FunctionRef(method, index), given, ip.closure(method), None, None, True)
-    ip.sites.quiet = quiet
-    return result
+    with ip.sites.hushed():
+        return calls.enter(ip, FunctionRef(method, index), given, ip.closure(method), None, None, True)
 
 
 def _mixes(value: Value, kinds: tuple[Dep, ...] = (Dep.UNKNOWN, Dep.COUPLED, Dep.PENDING)) -> bool:

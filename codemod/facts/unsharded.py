@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from ..findings import Finding, finding
 from . import bends, expressions, models
+from .places import last_name
 from .steps import position
 from .values import EMPTY, Role, Value
 
@@ -134,7 +135,7 @@ def _graphs(facts: Facts, ip: Interpreter) -> Iterator[ast.AST]:
         if name.split(".")[0] in GRAPHS or name == "torch.sparse.mm":
             yield from called
     for node in facts.nodes:
-        passes = isinstance(node, ast.Call) and _last(node.func).rstrip("_") in BETWEEN_ROWS
+        passes = isinstance(node, ast.Call) and last_name(node.func).rstrip("_") in BETWEEN_ROWS
         if passes or (isinstance(node, ast.Subscript) and _picks(ip, node)):
             yield node
 
@@ -154,7 +155,3 @@ def _is_fixed(facts: Facts, step: Step) -> bool:
     bound |= {node.arg for node in inside if isinstance(node, ast.arg)}
     used = {node.id for given in _inputs(step) for node in ast.walk(given) if isinstance(node, ast.Name)}
     return bool(used) and step.loop is not None and not used & bound
-
-
-def _last(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""

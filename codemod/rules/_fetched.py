@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ._source import FUNCTIONS, ancestors
+from ._source import FUNCTIONS, ancestors, class_of
 
 if TYPE_CHECKING:
     from ..facts.model import Facts
@@ -64,6 +64,14 @@ class Fetched:
                 todo.extend(ast.iter_child_nodes(node))
 
 
+def of_program(facts: Facts) -> Fetched:
+    """That of the program of a file, worked out once."""
+    if "fetched" not in facts.shared:
+        facts.shared["fetched"] = Fetched(facts)
+    found: Fetched = facts.shared["fetched"]
+    return found
+
+
 def roots(facts: Facts) -> Iterator[ast.AST]:
     """The methods by which the file's data sets give samples."""
     for node in facts.nodes:
@@ -89,7 +97,7 @@ def callees(facts: Facts, node: ast.AST) -> Iterator[ast.AST]:
     if not isinstance(node, ast.Call):
         return
     yield from (item.node for item in facts.value(node.func).defs)
-    home = next((item for item in ancestors(facts, node) if isinstance(item, ast.ClassDef)), None)
+    home = class_of(facts, node)
     if home is not None and isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name):
         name = node.func.attr
         yield from (item for item in home.body if isinstance(item, FUNCTIONS) and item.name == name)

@@ -143,6 +143,11 @@ def is_module_class(facts: Facts, node: ast.ClassDef) -> bool:
     return False
 
 
+def class_of(facts: Facts, node: ast.AST) -> ast.ClassDef | None:
+    """The innermost class around a node."""
+    return next((item for item in ancestors(facts, node) if isinstance(item, ast.ClassDef)), None)
+
+
 def in_module_class(facts: Facts, node: ast.AST) -> bool:
     """Whether a node stands in a torch module's class (its code runs inside a forward)."""
     return any(isinstance(item, ast.ClassDef) and is_module_class(facts, item) for item in ancestors(facts, node))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from ..facts.saved import LOADS, SAVES
 from ._downloads import fetches
 from ._fetched import Fetched
+from ._fetched import of_program as fetched_of
 from ._order import asks_for_files, before_start, on_main_only, shared_condition
 from ._settle import Training
 from ._source import FUNCTIONS, LOOPS, RUNTIME, ancestors, calls, enclosing_with
@@ -42,7 +43,7 @@ def is_settled(facts: Facts, call: ast.Call) -> bool:
 
 def to_agree_on(facts: Facts, training: Training) -> Iterator[ast.If]:
     """The conditions on files that decide over what needs all processes."""
-    fetched = Fetched(facts)
+    fetched = fetched_of(facts)
     turns = taken_in_turn(facts, fetched)
     needing = {id(call) for call in calls(facts, *SAVES, *LOADS)}
     once = {id(call) for call in [*openers(facts), *writers(facts), *downloads(facts)]}

@@ -20,7 +20,7 @@ from ..facts.saved import LOADS, SAVES
 from ..facts.values import Role
 from ..findings import finding
 from . import Outcome, rule
-from ._fetched import Fetched
+from ._fetched import of_program as fetched_of
 from ._source import LOOPS, SHARDED, ancestors, calls, dotted, has_role, method_calls, setting
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ FILES = {**dict.fromkeys(SAVES, "save"), **dict.fromkeys(LOADS, "load")}
 @rule("checkpoint")
 def checkpoint(facts: Facts, options: Options) -> Iterator[Outcome]:
     """`runtime.save`, `load`, `state_dict`, `load_state_dict` and `clone`."""
-    fetched = Fetched(facts)
+    fetched = fetched_of(facts)
     for name, ours in FILES.items():
         for call in calls(facts, name):
             if fetched.holds(call):

@@ -11,6 +11,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ..facts.places import last_name
 from ..findings import finding
 from . import Outcome, rule
 from ._libraries import TPU_HINT, TPUS, Library, library_of, trainer_of
@@ -125,8 +126,3 @@ def imports(facts: Facts) -> Iterator[tuple[ast.stmt, str]]:
 def runs_backward(facts: Facts) -> bool:
     """Whether something in a file runs backward, if only by a method of an object that nothing is known of."""
     return any(isinstance(node, ast.Attribute) and node.attr == "backward" for node in facts.nodes)
-
-
-def last_name(node: ast.expr) -> str:
-    """The last part of a dotted name, "" for another expression."""
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""

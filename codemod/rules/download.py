@@ -19,7 +19,7 @@ from ..edits import Enclose, Span
 from ..findings import finding
 from . import Outcome, rule
 from ._downloads import fetches
-from ._fetched import Fetched
+from ._fetched import of_program as fetched_of
 from ._order import before_start, shared_condition
 from ._settle import Training
 from ._source import index_in, position
@@ -35,7 +35,7 @@ def download(facts: Facts, options: Options) -> Iterator[Outcome]:
     """`with runtime.main_first():` around statements that download."""
     training = Training(facts)
     found: dict[int, ast.stmt] = {}
-    fetched = Fetched(facts)
+    fetched = fetched_of(facts)
     for name, group in facts.calls.items():
         for call in group:
             if (

@@ -23,7 +23,7 @@ from ..edits import AddImport, Enclose, Span, Wrap
 from ..findings import finding
 from . import Outcome, rule
 from ._apart import stands_apart
-from ._fetched import Fetched
+from ._fetched import of_program as fetched_of
 from ._order import before_start, on_main_only, shared_condition
 from ._source import argument, is_runtime_call
 from ._writers import openers, path_openers
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 @rule("handles")
 def handles(facts: Facts, options: Options) -> Iterator[Outcome]:
     """`open(…, "w")` and its like, `path.open("w")`."""
-    fetched = Fetched(facts)
+    fetched = fetched_of(facts)
     for call in openers(facts):
         name = argument(call, 0, "file")
         if not fetched.holds(call) and not is_settled(facts, call, name) and shared_condition(facts, call) is None:

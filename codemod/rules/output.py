@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from ..edits import Callee, Enclose, Span
 from ..findings import finding
 from . import Outcome, rule
-from ._fetched import Fetched
+from ._fetched import of_program as fetched_of
 from ._order import before_start, depends_on_files, on_main_only, shared_condition
 from ._writers import writers
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 @rule("output")
 def output(facts: Facts, options: Options) -> Iterator[Outcome]:
     """Calls that write files or start programs: by the main process only."""
-    fetched = Fetched(facts)
+    fetched = fetched_of(facts)
     for call in writers(facts):
         if not fetched.holds(call) and shared_condition(facts, call) is None:
             yield from written(facts, call)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ..findings import finding
 from . import Outcome, rule
-from ._source import ancestors, in_module_class, position
+from ._source import ancestors, class_of, in_module_class, position
 
 if TYPE_CHECKING:
     from ..facts.model import Facts
@@ -51,7 +51,7 @@ def randomness(facts: Facts, options: Options) -> Iterator[Outcome]:
 
 def fetches(facts: Facts, node: ast.AST) -> bool:
     """Whether a node stands in a class that gives samples, such as a dataset, and is no module."""
-    home = next((item for item in ancestors(facts, node) if isinstance(item, ast.ClassDef)), None)
+    home = class_of(facts, node)
     methods = {item.name for item in home.body if isinstance(item, ast.FunctionDef)} if home is not None else set()
     return bool(methods.intersection(FETCHES)) and not in_module_class(facts, node)
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from ..edits import InsertBefore, Span
 from . import Outcome, rule
-from ._fetched import Fetched
+from ._fetched import of_program as fetched_of
 from ._order import before_start, on_main_only, shared_condition
 from ._source import argument, calls, function_of, index_in, is_runtime_call, method_calls
 from ._writers import openers, opens_for_writing, path_openers
@@ -38,7 +38,7 @@ def readback(facts: Facts, options: Options) -> Iterator[Outcome]:
     """`runtime.barrier()` before statements that read a file of a path that is opened for writing elsewhere."""
     written = set(paths_written(facts))
     placed: set[ast.stmt] = set()
-    fetched = Fetched(facts)
+    fetched = fetched_of(facts)
     for call, path in readers(facts) if written else ():
         statement = facts.statement(call)
         if key(facts, path) not in written or statement in placed or before_start(facts, call) or fetched.holds(call):

@@ -29,7 +29,7 @@ def skipped(facts: Facts, options: Options) -> Iterator[Outcome]:
     """Findings only."""
     backend = setting(facts, options, "backend")
     spans = {item.span for item in facts.findings if item.code == "DST126" and item.level == "warning"}
-    for node in ast.walk(facts.tree) if backend in SHARDED and spans else ():
+    for node in facts.nodes if backend in SHARDED and spans else ():
         if not isinstance(node, (ast.If, ast.While, ast.IfExp)):
             continue
         if not any(isinstance(part, ast.expr) and Span.of(part) in spans for part in ast.walk(node.test)):
