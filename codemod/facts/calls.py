@@ -20,6 +20,7 @@ from . import (
     partial,
     pieces,
     sinks,
+    statements,
 )
 from .arguments import Arguments
 from .frame import Frame
@@ -226,7 +227,7 @@ def enter(
         frame.statement = caller.statement if caller else None
         frame.returned = expressions.evaluate(ip, ref.node.body, frame)
     else:
-        ip.block(ref.node.body, frame)
+        statements.block(ip, ref.node.body, frame)
     if fresh:
         ip.running.discard(ref.node)
     result = frame.returned

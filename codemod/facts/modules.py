@@ -19,11 +19,13 @@ MAX_CHOICE = 4  # architectures, above which none of them is looked into
 
 def load(ip: Interpreter, module: Module) -> None:
     """Interpret a module's statements, once in each pass; in a cycle of imports, what ran so far is there."""
+    from . import statements
+
     if module in ip.imported:
         return
     ip.imported.add(module)
     ip.frames[module] = frame = Frame(env={})
-    ip.block(module.tree.body, frame)
+    statements.block(ip, module.tree.body, frame)
 
 
 def value_of(ip: Interpreter, module: Module) -> Value:
