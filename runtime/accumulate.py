@@ -42,6 +42,14 @@ class Windows:
         """The window that weighs what is computed now; `None` where each batch makes its own step."""
         return self.current if self.size > 1 else None
 
+    def open(self) -> bool:
+        """Whether gradients have been accumulated whose step is still to come; the same on all ranks."""
+        now = self.current
+        if self.size > 1 and now is not None and (now.done or now.ran) and not now.stepped:
+            return True
+        others = (w for w in self.places.values() if w is not now and self.size > 1)
+        return any(w.done and w.batch is not None and w.batch.source.live for w in others)
+
     def check_entered(self) -> None:
         """Windows that were asked for, of a script that was converted without them, are a matter of configuration.
 

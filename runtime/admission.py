@@ -10,15 +10,14 @@ from itertools import zip_longest
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 from torch.optim import Optimizer
 
 from .backends.base import CUTTING, group_parameters
-from .collectives import exchange
-from .lost import reach
+from .collectives import exchange, gather_objects
 from .state import DistifyError, State
+from .words import some
 
 
 def thawed(module: nn.Module, objects: Sequence[Any], run: State) -> bool:
@@ -128,11 +127,10 @@ def check_owners(modules: Iterable[nn.Module], optimizers: Iterable[Optimizer]) 
             if id(p) not in owned and p.requires_grad
         ]
         if strangers:
-            shown = ", ".join(strangers[:5]) + (f" and {len(strangers) - 5} more" if len(strangers) > 5 else "")
             raise DistifyError(
                 f"runtime.prepare(): {type(optimizer).__name__} updates parameters that belong to no prepared module: "
-                f"{shown}. Pass the module that holds them in the same call; a parameter of no module goes into one: "
-                "nn.ParameterList([p])."
+                f"{some(strangers, 5)}. Pass the module that holds them in the same call; a parameter of no module "
+                "goes into one: nn.ParameterList([p])."
             )
 
 
@@ -142,10 +140,9 @@ def warn_of_orphans(modules: Iterable[nn.Module], optimizers: Sequence[Optimizer
     for module in modules if optimizers else ():
         names = [name for name, p in module.named_parameters() if p.requires_grad and id(p) not in owned]
         if names:
-            shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
             warnings.warn(
-                f"runtime.prepare(): no optimizer updates {shown} of {type(module).__name__}. If that is meant, freeze "
-                "them with requires_grad_(False): their gradients are computed and reduced for nothing.",
+                f"runtime.prepare(): no optimizer updates {some(names, 5)} of {type(module).__name__}. If that is "
+                "meant, freeze them with requires_grad_(False): their gradients are computed and reduced for nothing.",
                 stacklevel=3,
             )
 
@@ -156,12 +153,11 @@ def check_alike(modules: Sequence[nn.Module], run: State) -> None:
     Raises:
         DistifyError: they differ between ranks, on all ranks alike.
     """
-    mine = [(name, tuple(t.shape), str(t.dtype)) for module in modules for name, t in named_tensors(module)]
+    mine = built(modules)
     marks = exchange([len(mine), zlib.crc32(repr(mine).encode())], room=2)
     if all(other == marks[0] for other in marks):
         return
-    found: list[Any] = [None] * run.world_size
-    reach(dist.all_gather_object, found, mine, group=run.reduce_group)
+    found = gather_objects(mine)
     rank = next(k for k, other in enumerate(found) if other != found[0])
     pairs = zip_longest(found[0], found[rank], fillvalue=("nothing more", "", ""))
     (name, shape, kind), (other, its_shape, its_kind) = next(pair for pair in pairs if pair[0] != pair[1])
@@ -170,6 +166,11 @@ def check_alike(modules: Sequence[nn.Module], run: State) -> None:
         f"{name} {shape} {kind} on rank 0, {other} {its_shape} {its_kind} on rank {rank}. All ranks must build the "
         "same model: sizes that come from data (a vocabulary, a number of classes) must not depend on the rank."
     )
+
+
+def built(modules: Iterable[nn.Module]) -> list[tuple[str, tuple[int, ...], str]]:
+    """Name, shape and type of all that modules hold."""
+    return [(name, tuple(t.shape), str(t.dtype)) for module in modules for name, t in named_tensors(module)]
 
 
 def named_tensors(module: nn.Module) -> Iterator[tuple[str, Tensor]]:

@@ -12,6 +12,7 @@ from torch import nn
 
 from .backends.base import CUTTING
 from .state import State
+from .words import some
 
 
 def warn(modules: Iterable[nn.Module], run: State) -> None:
@@ -25,11 +26,10 @@ def warn(modules: Iterable[nn.Module], run: State) -> None:
     for module in modules:
         names = captured(module)
         if names:
-            shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
             sys.stderr.write(
-                f"distify: something else refers to the memory of {shown} of {type(module).__name__}, such as a .data, "
-                f".detach(), .numpy() or state_dict() from before runtime.prepare(). Under {run.backend.name} it keeps "
-                "the values of now while the model trains: take it afterwards, runtime.state_dict(model) or "
+                f"distify: something else refers to the memory of {some(names, 3)} of {type(module).__name__}, such as "
+                f"a .data, .detach(), .numpy() or state_dict() from before runtime.prepare(). Under {run.backend.name} "
+                "it keeps the values of now while the model trains: take it afterwards, runtime.state_dict(model) or "
                 "runtime.full(parameter).\n"
             )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterable
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -16,7 +15,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from . import guard
 from .backends.base import group_parameters
-from .lost import reach
+from .lost import in_own_process, reach
 from .optim import against_step, steps
 from .state import DistifyError, state
 
@@ -43,9 +42,7 @@ def _check(optimizer: Optimizer, *_: Any) -> None:
     """
     if any(optimizer is known for known in state.optimizers) or steps().running is not None:
         return
-    if state.extra.get("alone") or state.extra.get("in turn") or state.extra.get("process") != os.getpid():
-        return
-    if not guard.in_own_thread():
+    if state.extra.get("alone") or state.extra.get("in turn") or not in_own_process() or not guard.in_own_thread():
         return
     assert state.backend is not None
     name, held = type(optimizer).__name__, state.backend.held()

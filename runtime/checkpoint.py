@@ -10,15 +10,13 @@ from collections import OrderedDict
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from .backends.base import CUTTING, Backend
-from .collectives import together
+from .collectives import from_main, together
 from .guard import any as any_rank
 from .guard import by_itself, on_main
-from .lost import reach
 from .meeting import meet
 from .state import DistifyError, require, state
 from .wholes import Wholes
@@ -119,10 +117,7 @@ def _within_reach(f: Any) -> Any:
     """The file, or its bytes from rank 0 where some rank can't see it (a folder of rank 0's own, another host)."""
     if not isinstance(f, (str, os.PathLike)) or by_itself() or not any_rank(not os.path.exists(f)):
         return f
-    box: list[bytes | None] = [on_main(_bytes_of, os.fspath(f))]
-    reach(dist.broadcast_object_list, box, src=0, group=state.reduce_group)
-    assert box[0] is not None
-    return io.BytesIO(box[0])
+    return io.BytesIO(from_main(on_main(_bytes_of, os.fspath(f))))
 
 
 def _bytes_of(path: str) -> bytes:

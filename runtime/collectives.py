@@ -38,15 +38,20 @@ def accumulator(x: Tensor) -> torch.dtype:
 
 
 def together(caller: str) -> None:
-    """Check that the other ranks take part.
+    """Refuse what needs all ranks inside of what one of them runs: it would wait forever.
 
     Raises:
-        DistifyError: only this rank runs, inside `on_main` or `main_first`.
+        DistifyError: only this rank is here, inside `on_main` or `main_first`.
     """
-    if state.extra.get("alone") or state.extra.get("in turn"):
+    if state.extra.get("alone"):
         raise DistifyError(
-            f"runtime.{caller}() is a matter of all ranks, but stands in a block that one rank runs alone "
-            "(runtime.on_main or runtime.main_first). Move it out of the block."
+            f"runtime.{caller}() needs all ranks, but stands in a function that rank 0 runs alone, by "
+            f"runtime.on_main(): it would wait forever. Call runtime.{caller}() before, and pass its result in."
+        )
+    if state.extra.get("in turn"):
+        raise DistifyError(
+            f"runtime.{caller}() needs all ranks, but stands in a block of runtime.main_first(), which they run one "
+            "after the other: it would wait forever. Move it out of the block."
         )
 
 
@@ -196,6 +201,25 @@ def exchange(numbers: Sequence[int], room: int = 16) -> list[list[int]]:
     reach(dist.all_gather, table, mine, group=state.reduce_group)
     found: list[list[int]] = torch.stack(table).tolist()
     return found
+
+
+def gather_objects(mine: Any, group: Any = None) -> list[Any]:
+    """What each rank hands over, in rank order; a collective.
+
+    Args:
+        mine: anything that can be pickled.
+        group: that of the reductions if not given.
+    """
+    found: list[Any] = [None] * state.world_size
+    reach(dist.all_gather_object, found, mine, group=state.reduce_group if group is None else group)
+    return found
+
+
+def from_main(mine: Any) -> Any:
+    """What rank 0 hands over, on all ranks; a collective. What the others pass is ignored."""
+    box = [mine if state.rank == 0 else None]
+    reach(dist.broadcast_object_list, box, src=0, group=state.reduce_group)
+    return box[0]
 
 
 def agreed(conditions: Sequence[bool]) -> list[bool]:

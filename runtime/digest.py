@@ -15,13 +15,12 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-import torch.distributed as dist
 from torch import Tensor
 from torch.optim import Optimizer
 
 from . import guard, meeting, places
+from .collectives import gather_objects
 from .deciding import KEPT, Fact, facts, notes, steps
-from .lost import reach
 from .meeting import meet
 from .same_streams import check_streams
 from .state import DistifyError, state
@@ -71,7 +70,7 @@ def after_pass(name: str, batches: int) -> None:
 
 
 def compare(when: str) -> None:
-    """Compare what must be equal on all ranks; a collective where `guard.in_own_thread`.
+    """Compare what must be equal on all ranks; a collective where all ranks come.
 
     Args:
         when: for the message.
@@ -79,14 +78,11 @@ def compare(when: str) -> None:
     Raises:
         StateDiverged: it is not, on all ranks.
     """
-    if state.world_size == 1 or guard.by_itself() or guard.fetching() or not guard.in_own_thread():
-        return
-    if state.streams is not None and state.streams.depth > 0:
+    if not guard.all_here():
         return
     meet("the comparison of what ranks must hold alike", when)
     mine = dict(facts())
-    found: list[Any] = [None] * state.world_size
-    reach(dist.all_gather_object, found, mine, group=state.reduce_group)
+    found = gather_objects(mine)
     names = [name for name in dict.fromkeys(name for one in found for name in one) if _differ(name, found)]
     if not names:
         notes().agreed = when
@@ -149,8 +145,7 @@ def _values(values: Sequence[Any]) -> str:
 def _script() -> str:
     """Plain numbers of the script that differ too, as a hint: some of them may differ rightly."""
     mine = dict(places.numbers())
-    found: list[Any] = [None] * state.world_size
-    reach(dist.all_gather_object, found, mine, group=state.reduce_group)
+    found = gather_objects(mine)
     names = [name for name in found[0] if any(one.get(name) != found[0][name] for one in found)]
     told = ", ".join(f"{name} ({_values([one.get(name, 'nothing') for one in found])})" for name in names[:SHOWN])
     return f" In the script these differ too, rightly or not: {told}." if told else ""

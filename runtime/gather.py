@@ -9,7 +9,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from .batches import Batch
-from .collectives import arriving, enroll, exchange, leaf_if, nothing, together, wants_gradient
+from .collectives import arriving, enroll, exchange, gather_objects, leaf_if, nothing, together, wants_gradient
 from .lost import reach
 from .meeting import meet
 from .state import DistifyError, require, state
@@ -88,9 +88,7 @@ def _gather(x: Any, dim: int, batch: Batch) -> Any:
 
 
 def _objects(x: list[Any], batch: Batch) -> list[Any]:
-    parts: list[list[Any]] = [[] for _ in range(state.world_size)]
-    mine = [] if batch.filler else [_moved(item, torch.device("cpu")) for item in x]
-    reach(dist.all_gather_object, parts, mine, group=state.reduce_group)
+    parts = gather_objects([] if batch.filler else [_moved(item, torch.device("cpu")) for item in x])
     device = next((t.device for item in x for t in _tensors(item)), torch.device("cpu"))
     return [_moved(item, device) for part in parts for item in part]
 

@@ -14,6 +14,7 @@ from torch import Tensor
 from torch.utils.data import get_worker_info
 
 from . import streams
+from .collectives import from_main, gather_objects, together
 from .lost import reach
 from .meeting import meet
 from .state import DistifyError, require, state
@@ -66,15 +67,14 @@ def on_main(function: Callable[..., Result], *args: Any, **kwargs: Any) -> Resul
 
 
 def _send(error: BaseException | None, moved: dict[str, Any] | None) -> None:
-    reach(dist.broadcast_object_list, [_describe(error), moved], src=0, group=state.reduce_group)
+    from_main((_describe(error), moved))
 
 
 def _receive() -> dict[str, Any] | None:
-    box: list[Any] = [None, None]
-    reach(dist.broadcast_object_list, box, src=0, group=state.reduce_group)
-    _raise_there([box[0]])
-    moved: dict[str, Any] | None = box[1]
-    return moved
+    status, moved = from_main(None)
+    _raise_there([status])
+    found: dict[str, Any] | None = moved
+    return found
 
 
 def _describe(error: BaseException | None) -> tuple[str, Any] | None:
@@ -97,8 +97,7 @@ def _raise_there(found: list[tuple[str, Any] | None]) -> None:
 
 def _agree(error: BaseException | None) -> None:
     """Tell all ranks whether this one failed; raise on all if any did, its own exception where it came from."""
-    found: list[Any] = [None] * state.world_size
-    reach(dist.all_gather_object, found, _describe(error), group=state.reduce_group)
+    found = gather_objects(_describe(error))
     if error is not None:
         raise error
     _raise_there(found)
@@ -133,21 +132,21 @@ def main_first() -> Iterator[None]:
     _agree(error)
     for _ in range(turn + 1, 3):
         _agree(None)
-    _follow_main()
+    if state.streams is not None and state.streams.depth == 0:
+        now = streams.capture()
+        if len(set(gather_objects(streams.digest(now)))) > 1:
+            follow_main(now)
 
 
-def _follow_main() -> None:
-    """Set the replicated streams to rank 0's where they differ."""
-    if state.streams is None or state.streams.depth > 0:
-        return
-    now = streams.capture()
-    found: list[Any] = [None] * state.world_size
-    dist.all_gather_object(found, streams.digest(now), group=state.reduce_group)
-    if len(set(found)) > 1:
-        box = [now if state.rank == 0 else None]
-        dist.broadcast_object_list(box, src=0, group=state.reduce_group)
-        if box[0] is not None and state.rank != 0:
-            streams.restore(box[0])
+def follow_main(now: dict[str, Any]) -> None:
+    """Set the random streams of all ranks to rank 0's; a collective.
+
+    Args:
+        now: what `streams.capture` returned.
+    """
+    theirs = from_main(now)
+    if state.rank != 0:
+        streams.restore(theirs)
 
 
 def by_itself() -> bool:
@@ -193,22 +192,11 @@ def any(flag: Any, *, _caller: str = "any") -> bool:
     return bool(found.item())
 
 
-def together(caller: str) -> None:
-    """Refuse what needs all ranks inside of what only rank 0 runs: it would wait forever.
-
-    Raises:
-        DistifyError: only rank 0 is here.
-    """
-    if state.extra.get("alone"):
-        raise DistifyError(
-            f"runtime.{caller}() needs all ranks, but stands in a function that runtime.on_main() runs on rank 0 only: "
-            f"it would wait forever. Call runtime.{caller}() before, and pass its result in."
-        )
-    if state.extra.get("in turn"):
-        raise DistifyError(
-            f"runtime.{caller}() needs all ranks, but stands in a block of runtime.main_first(), which they run one "
-            "after the other: it would wait forever. Move it out of the block."
-        )
+def all_here() -> bool:
+    """Whether all ranks come to this place: outside of forwards, of what one rank does, and of other threads."""
+    if by_itself() or not in_own_thread():
+        return False
+    return state.streams is None or state.streams.depth == 0
 
 
 def in_own_thread() -> bool:

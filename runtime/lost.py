@@ -122,12 +122,13 @@ def _collect(words: dict[int, str], until: float) -> None:
 
 def _store() -> Any:
     """The store of the run; `None` where processes were started in another way, or it may hold an older run's words."""
-    if not (dist.is_available() and dist.is_initialized() and state.owns_group) or os.getpid() != _process():
+    if not (dist.is_available() and dist.is_initialized() and state.owns_group) or not in_own_process():
         return None
     with suppress(Exception):
         return dist.distributed_c10d._get_default_store()
     return None
 
 
-def _process() -> int:
-    return int(state.extra.get("process", os.getpid()))
+def in_own_process() -> bool:
+    """Whether this is the process that called `init`, and no worker that was forked from it."""
+    return bool(state.extra.get("process", os.getpid()) == os.getpid())

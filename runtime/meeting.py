@@ -20,8 +20,10 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from . import places
-from .lost import leave_word, reach
+from .collectives import accumulator, gather_objects
+from .lost import in_own_process, leave_word, reach
 from .state import DistifyError, state
+from .words import some
 
 END = "the end of the run"
 
@@ -71,8 +73,7 @@ def meet(call: str, detail: str = "") -> None:
     if all(other.item() == table[0].item() for other in table):
         state.extra["last call"] = f"{mine[0]} at {', called from '.join(mine[2]) or 'an unknown line'}"
         return
-    found: list[Any] = [None] * state.world_size
-    reach(dist.all_gather_object, found, mine, group=control)
+    found = gather_objects(mine, control)
     leave_word(f"disagreed about {call}")
     raise Disagreement(_told(found))
 
@@ -89,7 +90,7 @@ def _apart() -> bool:
         or state.extra.get("in turn")
         or state.extra.get("fetching")
         or state.extra.get("thread") != threading.get_ident()
-        or state.extra.get("process", os.getpid()) != os.getpid()
+        or not in_own_process()
     )
 
 
@@ -114,8 +115,7 @@ def _told(found: Iterable[tuple[str, str, tuple[str, ...]]]) -> str:
 
 def named(ranks: list[int]) -> str:
     """Ranks in words."""
-    shown = ", ".join(map(str, ranks[:8])) + (f" and {len(ranks) - 8} more" if len(ranks) > 8 else "")
-    return f"rank {shown}" if len(ranks) == 1 else f"ranks {shown}"
+    return f"{'rank' if len(ranks) == 1 else 'ranks'} {some(ranks, 8)}"
 
 
 def _more(detail: str) -> str:
@@ -126,8 +126,6 @@ def form(x: Any) -> str:
     """Shape and type of an operand, as far as they must be equal on all ranks for an exchange element by element."""
     if not isinstance(x, Tensor):
         return ""
-    from .collectives import accumulator
-
     kind = str(accumulator(x)).removeprefix("torch.")
     return f"a number ({kind})" if x.dim() == 0 else f"shape {tuple(x.shape)} ({kind})"
 

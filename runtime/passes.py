@@ -14,13 +14,14 @@ from .same_data import check_batch, check_pass
 from .same_streams import check_streams
 from .slicing import SliceError, by_size
 from .state import state
+from .wrapped import Wrapped
 
 if TYPE_CHECKING:
     from .positions import Progress
     from .shard import ShardedLoader
 
 
-class BatchIterator(Iterator[Any]):
+class BatchIterator(Wrapped):
     """Iterates over a sharded loader and records every batch.
 
     Args:
@@ -32,7 +33,7 @@ class BatchIterator(Iterator[Any]):
 
     def __init__(self, loader: ShardedLoader, inner: Iterator[Any], indices: Pass | None, progress: Progress) -> None:
         self.sharding = loader._sharding
-        self.inner = inner
+        super().__init__(inner)
         self.indices = indices
         self.progress = progress
         self.waiting: list[tuple[Any, tuple[int, ...], int]] = []
@@ -72,14 +73,6 @@ class BatchIterator(Iterator[Any]):
         self.progress.batches += 1
         self.batches.record(self.source, rows, batch, local=local, last=last)
         return batch
-
-    def __len__(self) -> int:
-        return len(self.inner)  # type: ignore[arg-type]
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "inner":
-            raise AttributeError(name)
-        return getattr(self.inner, name)
 
     def _known_end(self) -> tuple[Any, tuple[int, ...], int, bool | None]:
         """The next batch of a loader whose index lists are noted."""

@@ -8,7 +8,7 @@ are set forward again.
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,7 +17,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from . import generators, streams
-from .indices import Pass
+from .indices import Pass, Slices
 from .state import DistifyError, state
 
 Snapshot = dict[str, Any]
@@ -60,7 +60,29 @@ class Position:
     resume: Progress | None = None
     kept: bool = False
 
-    def begin(self, loader: DataLoader[Any]) -> tuple[Progress, Snapshot | None]:
+    def iterate(
+        self,
+        loader: DataLoader[Any],
+        start: Callable[[], Iterator[Any]],
+        slices: Slices | None,
+        make: Callable[[Iterator[Any], Pass | None, Progress], Iterator[Any]],
+    ) -> Iterator[Any]:
+        """A pass over a loader, from where it is to go on.
+
+        Args:
+            loader: this one, or a copy of it.
+            start: makes its own iterator.
+            slices: its index lists, where it has any.
+            make: puts around that iterator what counts its batches.
+        """
+        progress, now = self._begin(loader)
+        with self._making(loader):
+            inner, indices = (start(), None) if slices is None else slices.watch(start, progress.batches)
+        made = make(inner, indices, progress)
+        self._begun(loader, progress, now, made, indices)
+        return made
+
+    def _begin(self, loader: DataLoader[Any]) -> tuple[Progress, Snapshot | None]:
         """Before an iterator is made: what is to be passed over, and the streams to set when that is done."""
         resume, self.resume = self.resume, None
         if resume is None:
@@ -70,7 +92,7 @@ class Position:
         return resume, now
 
     @contextmanager
-    def making(self, loader: DataLoader[Any]) -> Iterator[None]:
+    def _making(self, loader: DataLoader[Any]) -> Iterator[None]:
         """While an iterator is made: no seed is drawn for workers that the run which is gone on with had already."""
         kept, self.kept = self.kept, False
         if not kept or has_workers(loader):
@@ -82,14 +104,14 @@ class Position:
         finally:
             loader.generator = generator
 
-    def begun(
+    def _begun(
         self, loader: DataLoader[Any], progress: Progress, now: Snapshot | None, iterator: Any, indices: Pass | None
     ) -> None:
         """After it: pass over what the pass had drawn already.
 
         Args:
             loader: this one, or a copy of it.
-            progress, now: of `begin`.
+            progress, now: of `_begin`.
             iterator: of the pass; `skip(batches)` reads and drops batches.
             indices: its index lists, where it has any.
 
@@ -169,7 +191,7 @@ def signature(loader: DataLoader[Any]) -> list[Any]:
     return [type(loader.dataset).__name__, size, loader.batch_size]
 
 
-def held_generators(loader: DataLoader[Any]) -> dict[str, Any]:
+def _held_generators(loader: DataLoader[Any]) -> dict[str, Any]:
     """The generators that a loader and its samplers keep, by where."""
     found = {}
     for owner in ("", "sampler", "batch_sampler", "dataset" if state.world_size == 1 else ""):
@@ -180,14 +202,23 @@ def held_generators(loader: DataLoader[Any]) -> dict[str, Any]:
     return found
 
 
+def generator_states(loader: DataLoader[Any]) -> Snapshot:
+    """The states of those generators, by where."""
+    return {name: generators.get_state(item) for name, item in _held_generators(loader).items()}
+
+
+def set_generators(loader: DataLoader[Any], found: Snapshot) -> None:
+    """Set them to what `generator_states` returned."""
+    held = _held_generators(loader)
+    for name, item in found.items():
+        if name in held:
+            generators.set_state(held[name], item)
+
+
 def _snapshot(loader: DataLoader[Any]) -> Snapshot:
-    held = {name: generators.get_state(item) for name, item in held_generators(loader).items()}
-    return {"streams": streams.capture(), "generators": held}
+    return {"streams": streams.capture(), "generators": generator_states(loader)}
 
 
 def _restore(loader: DataLoader[Any], found: Snapshot) -> None:
     streams.restore(found["streams"])
-    held = held_generators(loader)
-    for name, item in found["generators"].items():
-        if name in held:
-            generators.set_state(held[name], item)
+    set_generators(loader, found["generators"])

@@ -91,7 +91,7 @@ def prepare(*objects: Any) -> Any:
 
 def _sizes(modules: Sequence[nn.Module]) -> str:
     """What must be equal on all ranks for rank 0's values to be taken."""
-    found = [(name, tuple(t.shape), str(t.dtype)) for module in modules for name, t in admission.named_tensors(module)]
+    found = admission.built(modules)
     total = sum(t.numel() for module in modules for _, t in admission.named_tensors(module))
     kinds = ", ".join(type(module).__name__ for module in modules)
     return f"{kinds} with {len(found)} tensors, {total} elements" + f" ({mark(found)})"

@@ -34,7 +34,7 @@ from .config import Config, ConfigError, parse, resolve
 from .gpus import choose_device
 from .joining import join, timeout
 from .launcher import Launcher, launched, read_launcher
-from .lost import Lost, reach
+from .lost import Lost
 from .meeting import END, Disagreement, meet, open_channel
 from .precision import Precision
 from .saved_files import CheckpointError
@@ -155,12 +155,11 @@ def share_streams() -> None:
     """
     if state.device is not None and state.device.type == "cuda":
         torch.cuda.init()  # type: ignore[no-untyped-call]
-    box: list[Any] = [streams.capture(), unwritable()] if state.rank == 0 else [None, None]
-    reach(dist.broadcast_object_list, box, src=0, group=state.reduce_group)
-    if box[1] is not None:
-        raise ConfigError(box[1])
+    theirs, refusal = collectives.from_main((streams.capture(), unwritable()))
+    if refusal is not None:
+        raise ConfigError(refusal)
     if state.rank != 0:
-        streams.restore(box[0])
+        streams.restore(theirs)
 
 
 def shutdown() -> None:

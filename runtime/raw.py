@@ -20,6 +20,7 @@ from torch.nn.utils import clip_grad
 
 from .bypass import differ
 from .guard import by_itself, in_own_thread
+from .lost import in_own_process
 from .optim import against_gradients
 from .own import is_own
 from .state import DistifyError, state
@@ -64,7 +65,7 @@ def _watched() -> bool:
     """Whether a call made now is one that all ranks make, and none of the runtime's own."""
     if state.config is None or is_own() or by_itself() or not in_own_thread():
         return False
-    return bool(state.extra.get("process") == os.getpid())
+    return in_own_process()
 
 
 def _engine(original: Callable[..., Any]) -> Callable[..., Any]:

@@ -10,14 +10,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-import torch.distributed as dist
 
-from .collectives import exchange
-from .guard import by_itself, in_own_thread
-from .lost import reach
+from .collectives import exchange, gather_objects
+from .guard import all_here
 from .meeting import meet
 from .records import Source
-from .state import DistifyError, state
+from .state import DistifyError
 
 REMEDY = (
     "All ranks must read the same data in the same order, and the runtime gives each its rows: remove what divides, "
@@ -28,13 +26,6 @@ ENDED = -1
 
 class LoadersDiffer(DistifyError):
     """The ranks do not read the same batches."""
-
-
-def _together() -> bool:
-    """Whether all ranks are here."""
-    if state.world_size == 1 or by_itself() or not in_own_thread():
-        return False
-    return state.streams is None or state.streams.depth == 0
 
 
 def check_pass(name: str, sizes: Any, generators: Sequence[Any]) -> None:
@@ -48,13 +39,12 @@ def check_pass(name: str, sizes: Any, generators: Sequence[Any]) -> None:
     Raises:
         LoadersDiffer: ranks begin passes that differ.
     """
-    if not _together():
+    if not all_here():
         return
     meet("a pass over a sharded loader")
     states = [zlib.crc32(g.get_state().numpy().tobytes()) for g in generators if isinstance(g, torch.Generator)]
     mine = name, None if sizes is None else (sizes.samples, sizes.rows), states
-    found: list[Any] = [None] * state.world_size
-    reach(dist.all_gather_object, found, mine, group=state.reduce_group)
+    found = gather_objects(mine)
     if all(other == found[0] for other in found):
         return
     ours, (rank, theirs) = found[0], next((k, other) for k, other in enumerate(found) if other != found[0])
@@ -86,7 +76,7 @@ def check_batch(source: Source, rows: Sequence[int] | None, mark: int = 0) -> No
     Raises:
         LoadersDiffer: ranks read different batches, or one has none.
     """
-    if not _together() or source.apart:
+    if not all_here() or source.apart:
         return
     meet("a batch of a sharded loader")
     found = exchange([ENDED if rows is None else sum(rows), mark], room=2)

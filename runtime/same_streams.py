@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
-
-import torch.distributed as dist
 
 from . import streams
-from .guard import in_own_thread, together
-from .lost import reach
+from .collectives import gather_objects, together
+from .guard import follow_main, in_own_thread
 from .meeting import meet
 from .state import DistifyError, state
 
@@ -34,8 +31,7 @@ def check_streams(where: str) -> None:
     now = streams.capture()
     tensors = {name: value for name, value in now.items() if name in ("torch", "cuda")}
     mine = streams.digest({"python": None, **tensors}), streams.digest(now)
-    found: list[Any] = [None] * state.world_size
-    reach(dist.all_gather_object, found, mine, group=state.reduce_group)
+    found = gather_objects(mine)
     if len({torch_streams for torch_streams, _ in found}) > 1:
         raise StreamsDiverged(
             f"when {where}, torch's random streams differ between ranks; they were equal when "
@@ -45,10 +41,7 @@ def check_streams(where: str) -> None:
         )
     state.extra["streams agreed"] = where
     if len(set(found)) > 1:
-        box = [now if state.rank == 0 else None]
-        reach(dist.broadcast_object_list, box, src=0, group=state.reduce_group)
-        if box[0] is not None and state.rank != 0:
-            streams.restore(box[0])
+        follow_main(now)
         if state.rank == 0 and "streams" not in state.extra:
             state.extra["streams"] = True
             sys.stderr.write(

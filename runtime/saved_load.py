@@ -19,6 +19,7 @@ from .saved_files import CheckpointError
 from .saved_run import Record, state_of
 from .saved_tree import decode
 from .state import State
+from .words import some
 
 
 class Loading:
@@ -73,7 +74,7 @@ class Loading:
         missing, extra = [n for n in here if n not in nodes], [n for n in nodes if n not in here]
         if missing or extra:
             told = [
-                f"{_some(names)} {where}"
+                f"{some(names, 4)} {where}"
                 for names, where in ((extra, "only in the checkpoint"), (missing, "only here"))
                 if names
             ]
@@ -204,7 +205,3 @@ def _copy(source: Any, target: Any) -> None:
                 into.copy_(values)
         else:
             target.copy_(source)
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")

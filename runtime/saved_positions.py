@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from . import generators
-from .positions import Position, Progress, has_workers, held_generators, name_of, signature
+from .positions import Position, Progress, generator_states, has_workers, name_of, set_generators, signature
 from .saved_files import CheckpointError
 from .saved_tree import Tensors, decode, encode
 from .state import DistifyError, State, state
@@ -29,11 +28,10 @@ def collect(tensors: Tensors) -> list[Any]:
         loader, running = position.loader(), position.running()
         if loader is None:
             continue
-        held = {name: generators.get_state(item) for name, item in held_generators(loader).items()}
         dealt = getattr(loader.__dict__.get("_sharding"), "per_device", False)
         entry = {
             "signature": signature(loader),
-            "generators": encode(held, f"loader.{k}", tensors),
+            "generators": encode(generator_states(loader), f"loader.{k}", tensors),
             "kept": has_workers(loader) if running is None else running.kept,
             "processes": state.world_size if dealt else None,
             "pass": None,
@@ -112,10 +110,7 @@ def _setting(entry: dict[str, Any], new: Callable[[str], Any]) -> Callable[[Posi
     def apply(position: Position) -> None:
         loader = position.loader()
         assert loader is not None
-        owned = held_generators(loader)
-        for name, found in held.items():
-            if name in owned:
-                generators.set_state(owned[name], found)
+        set_generators(loader, held)
         position.resume, position.kept = resume, entry["kept"]
         if has_workers(loader) and not position.kept:
             loader._iterator = None

@@ -63,12 +63,7 @@ def _describe(run: State) -> Record:
 
 
 def _refuse_open_window(run: State) -> None:
-    windows = run.windows
-    if windows is None or windows.size == 1:
-        return
-    now = windows.current
-    begun = [w for w in windows.places.values() if w is not now and w.done and w.batch and w.batch.source.live]
-    if begun or (now is not None and (now.done or now.ran) and not now.stepped):
+    if run.windows is not None and run.windows.open():
         raise DistifyError(
             "runtime.save_state() stands inside an accumulation window: the gradients that it has accumulated would be "
             "lost. Call it where a step has been made: if window.ends: …"

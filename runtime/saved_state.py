@@ -6,13 +6,10 @@ import os
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import torch.distributed as dist
-
 from . import saved_files, saving
-from .collectives import together
+from .collectives import from_main, gather_objects, together
 from .guard import by_itself
 from .joining import timeout
-from .lost import reach
 from .meeting import meet
 from .saved_files import CheckpointError
 from .saved_load import Loading
@@ -170,18 +167,16 @@ def _on_all(run: State, what: str, function: Callable[[], Result]) -> Result:
     Raises:
         CheckpointError: it raised.
     """
-    box: list[Any] = [None, None]
+    told: tuple[Any, str | None] = None, None
     if run.rank == 0:
         try:
-            box[0] = function()
+            told = function(), None
         except (OSError, CheckpointError) as error:
-            box[1] = reason(error)
-    if run.world_size > 1 and not by_itself():
-        reach(dist.broadcast_object_list, box, src=0, group=run.reduce_group)
-    if box[1] is not None:
-        raise CheckpointError(f"runtime.{what}: {box[1]}")
-    found: Result = box[0]
-    return found
+            told = None, reason(error)
+    found, failed = told if by_itself() else from_main(told)
+    if failed is not None:
+        raise CheckpointError(f"runtime.{what}: {failed}")
+    return found  # type: ignore[no-any-return]
 
 
 def _everywhere(run: State, what: str, function: Callable[[], Result]) -> Result:
@@ -195,10 +190,8 @@ def _everywhere(run: State, what: str, function: Callable[[], Result]) -> Result
         found = function()
     except Exception as error:
         failed = error
-    texts: list[str | None] = [None if failed is None else reason(failed)]
-    if run.world_size > 1:
-        texts = [None] * run.world_size
-        reach(dist.all_gather_object, texts, None if failed is None else reason(failed), group=run.reduce_group)
+    mine = None if failed is None else reason(failed)
+    texts: list[str | None] = [mine] if run.world_size == 1 else gather_objects(mine)
     bad = [(rank, text) for rank, text in enumerate(texts) if text is not None]
     if bad:
         alike = len(bad) == run.world_size and len({text for _, text in bad}) == 1

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, TypeVar
 
 import torch.utils.data.dataloader as torch_dataloader
@@ -113,12 +113,8 @@ class ShardedLoader(DataLoader[Any]):
     _position: Position
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
-        progress, now = self._position.begin(self)
-        with self._position.making(self):
-            inner, indices = self._sharding.slices.watch(super().__iter__, progress.batches)
-        made = BatchIterator(self, inner, indices, progress)
-        self._position.begun(self, progress, now, made, indices)
-        return made
+        make = partial(BatchIterator, self)
+        return self._position.iterate(self, super().__iter__, self._sharding.slices, make)
 
     def __len__(self) -> int:
         sharding, batches = self._sharding, super().__len__()

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from .batches import Batch, BatchError, counts
 from .collate import take
-from .guard import together
+from .collectives import together
 from .slicing import SliceError, by_size, is_array
 from .state import require, state
 

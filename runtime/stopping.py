@@ -15,9 +15,9 @@ import threading
 from types import FrameType
 from typing import Any
 
+from .collectives import together
 from .guard import any as any_rank
-from .guard import together
-from .state import DistifyError, State, require, state
+from .state import DistifyError, require, state
 
 
 def stopping() -> bool:
@@ -38,11 +38,14 @@ def stopping() -> bool:
     if run.world_size > 1:
         together("stopping")
     asked = _watch()
-    if _in_window(run):
+    if run.windows is not None and run.windows.open():
         return False
-    if run.world_size > 1 and any_rank(asked.is_set(), _caller="stopping"):
+    answer = asked.is_set()  # read once: a signal that comes after the ranks have agreed is the next call's
+    if run.world_size > 1:
+        answer = any_rank(answer, _caller="stopping")
+    if answer:
         asked.set()
-    return asked.is_set()
+    return answer
 
 
 def uninstall() -> None:
@@ -73,15 +76,3 @@ def _watch() -> threading.Event:
     signal.signal(signal.SIGTERM, handler)
     state.extra["stop"] = event, before if before is not None else signal.SIG_DFL, handler
     return event
-
-
-def _in_window(run: State) -> bool:
-    """Whether gradients have been accumulated whose step is still to come; the same on all ranks."""
-    windows = run.windows
-    if windows is None or windows.size == 1:
-        return False
-    now = windows.current
-    if now is not None and (now.done or now.ran) and not now.stepped:
-        return True
-    others = (w for w in windows.places.values() if w is not now)
-    return any(w.done and w.batch is not None and w.batch.source.live for w in others)

@@ -11,6 +11,7 @@ from torch.utils.data import DataLoader, IterableDataset
 from . import guard, positions
 from .indices import Pass, Slices
 from .positions import Position, Progress
+from .wrapped import Wrapped
 
 Loader = TypeVar("Loader", bound="DataLoader[Any]")
 
@@ -34,13 +35,7 @@ class TrackedLoader(DataLoader[Any]):
     _slices: Slices | None = None
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
-        progress, now = self._position.begin(self)
-        start, slices = super().__iter__, self._slices
-        with self._position.making(self):
-            inner, indices = (start(), None) if slices is None else slices.watch(start, progress.batches)
-        made = TrackedIterator(inner, indices, progress)
-        self._position.begun(self, progress, now, made, indices)
-        return made
+        return self._position.iterate(self, super().__iter__, self._slices, TrackedIterator)
 
     @property
     def _index_sampler(self) -> Any:
@@ -71,7 +66,7 @@ def _tracked(kind: type[DataLoader[Any]]) -> type[DataLoader[Any]]:
     return type(kind.__name__, (TrackedLoader, kind), attributes)
 
 
-class TrackedIterator(Iterator[Any]):
+class TrackedIterator(Wrapped):
     """Yields what the loader's own iterator does.
 
     Args:
@@ -81,7 +76,8 @@ class TrackedIterator(Iterator[Any]):
     """
 
     def __init__(self, inner: Iterator[Any], indices: Pass | None, progress: Progress) -> None:
-        self.inner, self.indices, self.progress = inner, indices, progress
+        super().__init__(inner)
+        self.indices, self.progress = indices, progress
 
     def __next__(self) -> Any:
         progress, indices = self.progress, self.indices
@@ -99,14 +95,6 @@ class TrackedIterator(Iterator[Any]):
         if indices is not None and indices.shares:
             progress.digest = indices.shares.popleft().digest
         return found
-
-    def __len__(self) -> int:
-        return len(self.inner)  # type: ignore[arg-type]
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "inner":
-            raise AttributeError(name)
-        return getattr(self.inner, name)
 
     def skip(self, batches: int) -> None:
         """Read and drop."""

@@ -15,6 +15,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from ..state import DistifyError
+from ..words import some
 from .base import group_parameters
 from .flats import Flats
 from .pieces import Piece
@@ -90,11 +91,10 @@ class FlatOptimizer:
         if not unlike or countless:
             return
         found = sorted(names[p] for p in unlike)
-        shown = ", ".join(found[:4]) + (f" and {len(found) - 4} more" if len(found) > 4 else "")
         raise DistifyError(
-            f"runtime.step() with backend 'deepspeed': {shown} got a gradient in some steps and not in others. "
-            f"DeepSpeed keeps one step count for all parameters, so {self.name} would correct their moments wrongly. "
-            "Use backend='fsdp' or 'ddp', or give every parameter a gradient in each step."
+            f"runtime.step() with backend 'deepspeed': {some(found, 4)} got a gradient in some steps and not in "
+            f"others. DeepSpeed keeps one step count for all parameters, so {self.name} would correct their moments "
+            "wrongly. Use backend='fsdp' or 'ddp', or give every parameter a gradient in each step."
         )
 
     def end(self) -> None:

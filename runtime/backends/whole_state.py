@@ -31,16 +31,7 @@ def gather_all(value: Any) -> Any:
     """A nested structure with each sharded tensor whole, other tensors copied; a collective."""
     if isinstance(value, Tensor):
         return whole_on_host(value)
-    if isinstance(value, dict):
-        made = type(value)() if type(value) is not dict else {}
-        made.update({key: gather_all(item) for key, item in value.items()})
-        _keep_versions(value, made)
-        return made
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*(gather_all(item) for item in value))
-    if type(value) in (list, tuple):
-        return type(value)(gather_all(item) for item in value)
-    return value
+    return _mapped(value, gather_all)
 
 
 def pieces_of(value: Any) -> Any:
@@ -63,6 +54,8 @@ def _mapped(value: Any, function: Callable[[Any], Any]) -> Any:
         made.update({key: function(item) for key, item in value.items()})
         _keep_versions(value, made)
         return made
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*(function(item) for item in value))
     return type(value)(function(item) for item in value) if type(value) in (list, tuple) else value
 
 
