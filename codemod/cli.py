@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from .commands import consolidate
 from .options import CHOICES, OptionError, Options, flag
 
 app = typer.Typer(
@@ -130,19 +131,5 @@ def rewrite(
     raise typer.Exit(code)
 
 
-@app.command()
-def consolidate(
-    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="A folder of runtime.save_state(), or a checkpoint.")],
-    out: Annotated[str, typer.Argument(metavar="OUT", help="The file: .pt, .pth, .bin or .safetensors.")],
-    model: Annotated[
-        str | None, typer.Option("--model", metavar="NAME", help="Which model, where there are several.")
-    ] = None,
-    optimizer: Annotated[
-        bool, typer.Option("--optimizer", help="Write a dict: the model's state, the optimizer's, and the rest.")
-    ] = False,
-) -> None:
-    """Turn a checkpoint in parts into one plain file, which the original script loads. Needs torch, but no GPU."""
-    from .consolidate import consolidate as run
-
-    chosen = [] if model is None else ["--model", model]
-    raise typer.Exit(run([*chosen, *(["--optimizer"] if optimizer else []), "--", folder, out]))
+for verb in (consolidate,):  # in the order of use, which is that of `distify --help`
+    verb.register(app)

@@ -1,0 +1,29 @@
+"""`distify consolidate`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    app.command()(consolidate)
+
+
+def consolidate(
+    folder: Annotated[str, typer.Argument(metavar="FOLDER", help="A folder of runtime.save_state(), or a checkpoint.")],
+    out: Annotated[str, typer.Argument(metavar="OUT", help="The file: .pt, .pth, .bin or .safetensors.")],
+    model: Annotated[
+        str | None, typer.Option("--model", metavar="NAME", help="Which model, where there are several.")
+    ] = None,
+    optimizer: Annotated[
+        bool, typer.Option("--optimizer", help="Write a dict: the model's state, the optimizer's, and the rest.")
+    ] = False,
+) -> None:
+    """Turn a checkpoint in parts into one plain file, which the original script loads. Needs torch, but no GPU."""
+    from ..consolidate import consolidate as run
+
+    chosen = [] if model is None else ["--model", model]
+    raise typer.Exit(run([*chosen, *(["--optimizer"] if optimizer else []), "--", folder, out]))
