@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Union, cast
 
 import libcst as cst
@@ -30,7 +31,7 @@ from .edits import (
     Wrap,
 )
 
-__all__ = ["EditError", "UnsafeSource", "apply"]
+__all__ = ["EditError", "UnsafeSource", "apply", "traced"]
 
 OnStatement = Union[InsertBefore, InsertAfter, Enclose, Delete, Dedent]
 Suite = Union[cst.Module, cst.BaseSuite]
@@ -49,15 +50,21 @@ def apply(text: str, edits: Sequence[Edit]) -> str:
         EditError: an edit's place doesn't exist, edits cross each other, or a template is wrong.
         UnsafeSource: the parser doesn't give the text back unchanged.
     """
+    return traced(text, edits)[0]
+
+
+def traced(text: str, edits: Sequence[Edit]) -> tuple[str, Callable[[], list[frozenset[int]]]]:
+    """As `apply`, and what tells the lines of the new text that each edit made (none where it only takes away)."""
     if not edits:
-        return text
+        return text, list
     blank = BLANK_END.search(text)  # libcst loses blanks in the last lines
     end = blank.start() if blank else len(text)
     located = locate(text[:end])
     editor = Editor(located, edits)
     module = located.module.visit(editor)
     editor.check()
-    return located.guard.restore(module.code) + text[end:]
+    lines = partial(editor.renderer.traces.lines, module, edits)
+    return located.guard.restore(module.code) + text[end:], lines
 
 
 class Editor(cst.CSTTransformer):
@@ -105,7 +112,9 @@ class Editor(cst.CSTTransformer):
         if isinstance(original_node, cst.BaseExpression):
             return self.expression(original_node, updated_node)
         if isinstance(original_node, cst.FormattedStringExpression):
-            return swap_quotes(self.module, original_node, updated_node, self.parents)
+            swapped = swap_quotes(self.module, original_node, updated_node, self.parents)
+            self.renderer.traces.copied(updated_node, swapped)
+            return swapped
         if isinstance(original_node, cst.If):
             return self.elif_as_else(original_node, updated_node)
         return updated_node
@@ -138,7 +147,8 @@ class Editor(cst.CSTTransformer):
         around = [edit for edit in edits if isinstance(edit, (Wrap, Replace))]
         for edit in [*own, *reversed(around)]:
             self.rendering[original] = updated
-            updated = changed(self.renderer, edit, updated, self.parents[-1] if self.parents else None)
+            with self.renderer.traces.of(edit):
+                updated = changed(self.renderer, edit, updated, self.parents[-1] if self.parents else None)
             self.done.add(id(edit))
         del self.rendering[original]
         if not updated.lpar and self.located.touches_word(original):  # return(x), "a"if(x)else"b"
@@ -200,8 +210,10 @@ class Editor(cst.CSTTransformer):
     def add_imports(self, module: cst.Module, pieces: list[Piece]) -> None:
         """Puts new imports among the top-level pieces."""
         at = place(module.body, self.first_use(module))
-        texts = list(dict.fromkeys(edit.text for edit in self.imports))
-        new = [line for text in texts for line in self.renderer.parse(text, text, {})]
+        new: list[Line] = []
+        for text, edit in {edit.text: edit for edit in self.imports}.items():
+            with self.renderer.traces.of(edit):
+                new += self.renderer.parse(text, text, {})
         above = [piece for piece in pieces if piece.low < at]
         below = [piece for piece in pieces if piece.low >= at]
         if at == 0 or not is_import(module.body[at - 1]):

@@ -55,10 +55,12 @@ class Edit:
     Attributes:
         kind: what the report counts it as ("device", "loader", "reduction", …).
         code: the finding code whose suppression comment on the line leaves this place alone, "" for none.
+        rule: the name of the rule that asks for it, set where rules are run.
     """
 
     kind: str = field(kw_only=True)
     code: str = field(default="", kw_only=True)
+    rule: str = field(default="", kw_only=True, compare=False)
 
 
 @dataclass(frozen=True)

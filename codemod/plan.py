@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from .budget import Budget, Exceeded
+from .changes import Change, changes
 from .edits import AddImport, Edit
 from .findings import Finding, finding
 from .options import Options
@@ -69,6 +70,7 @@ class File:
         plans: what is planned in it, by the script that it is a part of.
         text: its converted text, `None` while nothing changed.
         unsafe: a finding that keeps it from being edited.
+        changes: what each edit changed in it.
     """
 
     path: str
@@ -76,6 +78,7 @@ class File:
     plans: dict[str, Plan] = field(default_factory=dict)
     text: str | None = None
     unsafe: Finding | None = None
+    changes: tuple[Change, ...] = ()
     _source: Source | None = None
 
     def decoded(self) -> Source:
@@ -110,13 +113,14 @@ class File:
 
     def edit(self) -> None:
         """Make the changes, checked: the result parses and can be encoded."""
+        from .apply import traced
         from .editing.errors import UnsafeSource
 
         source, edits = self.decoded(), self.edits()
         if not edits:
             return
         try:
-            text = apply_to(source.text, edits)
+            text, made = traced(source.text, edits)
         except UnsafeSource as error:
             self.unsafe = finding("DST902", None, f"this source can't be edited safely: {error}")
             return
@@ -126,7 +130,8 @@ class File:
         except SyntaxError as error:
             where = (error.text or "").strip()
             raise InternalError(f"{self.path}: the conversion doesn't parse: {error.msg} in {where!r}") from None
-        self.text = text if text != source.text else None
+        if text != source.text:
+            self.text, self.changes = text, changes(source.text, text, edits, made())
 
     def result(self) -> Result:
         """What came out."""
@@ -146,6 +151,7 @@ class File:
             any(plan.training for plan in self.plans.values()),
             any(plan.entry for plan in self.plans.values()),
             rest=self.unsafe is None and not all(isinstance(edit, AddImport) for edit in self.edits()),
+            changes=self.changes,
         )
 
 

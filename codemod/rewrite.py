@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from .changes import Change
 from .findings import Finding
 from .options import Options
 from .source import SourceError
@@ -37,6 +38,7 @@ class Result:
         entry: whether a run starts from it.
         followed: whether it is a module that a script imports, and was not given itself.
         rest: whether there is anything to convert in it besides what is refused.
+        changes: what each edit changed, by place.
     """
 
     path: str
@@ -49,6 +51,7 @@ class Result:
     entry: bool = False
     followed: bool = False
     rest: bool = False
+    changes: tuple[Change, ...] = ()
 
     @property
     def changed(self) -> bool:

@@ -78,7 +78,8 @@ def rebuild(block: Block, changes: Sequence[Change], renderer: Renderer, indent:
         if not inside or inside[0].low != change.low or inside[-1].high != change.high:
             raise EditError(f"{type(change.edit).__name__} crosses another edit")
         at = pieces.index(inside[0])
-        pieces[at : at + len(inside)] = [changed(inside, change.edit, renderer, indent)]
+        with renderer.traces.of(change.edit):
+            pieces[at : at + len(inside)] = [changed(inside, change.edit, renderer, indent)]
     return pieces
 
 
@@ -120,6 +121,7 @@ def changed(inside: list[Piece], edit: Edit, renderer: Renderer, indent: str | N
         first = cast(Line, body.body[0])
         header = header.with_changes(leading_lines=[*first.leading_lines, *header.leading_lines])
         body = body.with_changes(body=[first.with_changes(leading_lines=[]), *body.body[1:]])
+        renderer.traces.note(body)
         piece.main = header.with_changes(body=body)
         piece.nodes = [piece.main]
     return piece

@@ -56,4 +56,5 @@ def with_argument(renderer: Renderer, edit: Argument, call: cst.Call) -> cst.Cal
         value = renderer.referred(edit.value.span)
     else:
         value = cst.parse_expression(edit.value, renderer.config)
+        renderer.traces.note_all(value)
     return calls.set_keyword(call, edit.name, fitted(renderer.module, value, cst.Arg(value, cst.Name(edit.name))))

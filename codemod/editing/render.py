@@ -15,6 +15,7 @@ import libcst as cst
 from .. import templates
 from ..edits import Params, Ref, Span
 from .errors import EditError
+from .traces import Traces
 
 Line = Union[cst.SimpleStatementLine, cst.BaseCompoundStatement]
 Nodes = dict[str, cst.BaseExpression]
@@ -66,6 +67,7 @@ class Renderer:
         self.module = module
         self.config = module.config_for_parsing
         self.referred = referred
+        self.traces = Traces()
 
     def text(self, template: str, params: Params, nodes: Nodes) -> tuple[str, Nodes]:
         """The rendered text, and the expressions that its placeholders stand for."""
@@ -96,7 +98,7 @@ class Renderer:
             tree = cst.parse_expression(text.strip(), self.config)
         except cst.ParserSyntaxError as error:
             raise EditError(f"template {template!r} renders no expression: {text!r}") from error
-        return cast(cst.BaseExpression, tree.visit(Fill(self.module, holders)))
+        return cast(cst.BaseExpression, tree.visit(Fill(self.module, holders, self.traces)))
 
     def inline(self, text: str, params: Params, nodes: Nodes) -> cst.BaseExpression:
         """The expression of a template given by its own text."""
@@ -129,17 +131,18 @@ class Renderer:
             raise EditError(f"template {template!r} renders no statement: {text!r}") from error
         if not module.body:
             raise EditError(f"template {template!r} renders no statement: {text!r}")
-        first, *others = (cast(Line, line.visit(Fill(self.module, holders))) for line in module.body)
+        first, *others = (cast(Line, line.visit(Fill(self.module, holders, self.traces))) for line in module.body)
         return [first.with_changes(leading_lines=[*module.header, *first.leading_lines]), *others]
 
 
 class Fill(cst.CSTTransformer):
     """Puts expressions in the place of placeholder names, with parentheses where they are needed."""
 
-    def __init__(self, module: cst.Module, holders: Nodes) -> None:
+    def __init__(self, module: cst.Module, holders: Nodes, traces: Traces) -> None:
         super().__init__()
         self.module = module
         self.holders = holders
+        self.traces = traces
         self.parents: list[cst.CSTNode] = []
 
     def on_visit(self, node: cst.CSTNode) -> bool:
@@ -149,10 +152,13 @@ class Fill(cst.CSTTransformer):
     def on_leave(self, original_node: cst.CSTNode, updated_node: Any) -> Any:
         self.parents.pop()
         if isinstance(original_node, cst.Name) and original_node.value in self.holders:
-            node = self.holders[original_node.value].deep_clone()
+            held = self.holders[original_node.value]
+            node = held.deep_clone()
+            self.traces.copied(held, node)
             return fitted(self.module, node, self.parents[-1] if self.parents else None)
         if isinstance(original_node, cst.Call):
-            return self.call(original_node, updated_node)
+            updated_node = self.call(original_node, updated_node)
+        self.traces.note(updated_node)
         return updated_node
 
     def call(self, original: cst.Call, updated: cst.Call) -> cst.Call:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Union
 
@@ -71,7 +71,7 @@ def run(facts: Facts, options: Options) -> tuple[list[Edit], list[Finding]]:
         facts.budget.check()
         for outcome in item(facts, options):
             if isinstance(outcome, Edit):
-                edits.append(outcome)
+                edits.append(replace(outcome, rule=item.name))
             else:
                 findings.append(outcome)
         if item.gate and any(found.level == "error" for found in findings):

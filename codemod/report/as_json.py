@@ -1,0 +1,76 @@
+"""`--format json`: all that is known, for programs; docs/formats.md says what each member means."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from ..codes import CODES
+from ..links import change_page, rule_page
+from ..rewrite import Result
+from .diff import unified
+from .outcome import Outcome
+from .views import View, levels
+
+VERSION = 1
+"""Of the format: raised when a member changes its meaning or goes; new members may come at any time."""
+
+
+def render(results: Sequence[Result], outcome: Outcome) -> bytes:
+    """A JSON document."""
+    views = [View(result) for result in results]
+    findings = [item for result in results for item in result.findings]
+    document = {
+        "version": VERSION,
+        "tool": {"name": "distify", "version": outcome.version},
+        "verb": outcome.verb,
+        "written": outcome.written,
+        "summary": {
+            "files": len(views),
+            **{state: sum(view.state == state for view in views) for state in ("changed", "refused", "unchanged")},
+            **{f"{level}s": count for level, count in levels(findings).items()},
+            "changes": sum(len(result.changes) for result in results),
+        },
+        "failures": list(outcome.failures),
+        "files": [on_file(view) for view in views],
+    }
+    return json.dumps(document, ensure_ascii=False, indent=2).encode("utf-8", "replace") + b"\n"
+
+
+def on_file(view: View) -> dict[str, Any]:
+    """One file."""
+    result = view.result
+    diff = b"".join(unified(result.path, result.before, result.data)) if result.changed else b""
+    return {
+        "path": view.path,
+        "state": view.state,
+        "entry": result.entry,
+        "imported": result.followed,
+        "findings": [
+            {
+                "code": item.code,
+                "level": item.level,
+                "title": CODES[item.code].title,
+                "message": item.message,
+                "hint": item.hint,
+                **asdict(view.place(item.span)),
+                "url": rule_page(item.code),
+            }
+            for item in result.findings
+        ],
+        "changes": [
+            {
+                "rule": item.rule,
+                "kind": item.kind,
+                "code": item.code or None,
+                "reason": item.reason,
+                "before": asdict(view.place(item.before)),
+                "after": [{"line": first, "end_line": last} for first, last in item.after],
+                "url": change_page(item.code, item.kind),
+            }
+            for item in result.changes
+        ],
+        "diff": diff.decode("utf-8", "replace"),
+    }

@@ -1,0 +1,105 @@
+"""What all formats show of a result: its state, places in columns that people count, and hunks with their reasons."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from ..changes import Change, Hunk, belongs, hunks, lines_of
+from ..edits import Span
+from ..findings import Finding
+from ..fstrings import Text
+from ..rewrite import Result
+from ..source import SourceError, decode
+
+LEVELS = ("error", "warning", "note")
+STDIN = "<stdin>"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Lines and columns from 1; the end column is that of the first character behind."""
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A hunk and why it is there."""
+
+    hunk: Hunk
+    changes: tuple[Change, ...]
+
+
+class View:
+    """A result as a format shows it."""
+
+    def __init__(self, result: Result) -> None:
+        self.result = result
+        self.path = printable(result.path)
+
+    @cached_property
+    def text(self) -> Text:
+        """The text that was read."""
+        return Text(self.result.text or readable(self.result.before, self.result.path))
+
+    @cached_property
+    def old(self) -> list[str]:
+        """Its lines."""
+        return lines_of(self.text.source)
+
+    @cached_property
+    def new(self) -> list[str]:
+        """The lines that it became."""
+        return lines_of(readable(self.result.data, self.result.path)) if self.result.changed else self.old
+
+    @cached_property
+    def hunks(self) -> list[Shown]:
+        """The places where it differs, with the changes that are the reason."""
+        found = hunks(self.old, self.new) if self.result.changed else []
+        return [Shown(hunk, tuple(item for item in self.result.changes if belongs(item, hunk))) for hunk in found]
+
+    @property
+    def state(self) -> str:
+        """`refused`, `changed`, `unchanged` or, where nothing is trained, `skipped`."""
+        if self.result.refused and not self.result.changed:
+            return "refused"
+        if self.result.changed:
+            return "changed"
+        return "unchanged" if self.result.training else "skipped"
+
+    def place(self, span: Span, utf16: bool = False) -> Place:
+        """A place in columns of characters, or of UTF-16 code units."""
+        column = self._column(span.line, span.column, utf16)
+        end_line, end = span.end_line, self._column(span.end_line, span.end_column, utf16)
+        return Place(span.line, column, end_line, max(end, column) if end_line == span.line else end)
+
+    def _column(self, line: int, column: int, utf16: bool) -> int:
+        if line > len(self.text.starts):
+            return 1
+        start = self.text.starts[line - 1]
+        above = self.text.source[start : self.text.offset(line, column)]
+        return (len(above.encode("utf-16-le", "surrogatepass")) // 2 if utf16 else len(above)) + 1
+
+
+def readable(data: bytes, path: str) -> str:
+    """The text of a file's bytes, as well as it can be had."""
+    try:
+        return decode(data, path).text
+    except SourceError:
+        return data.decode("utf-8", "replace")
+
+
+def printable(path: str) -> str:
+    """A path with forward slashes, of characters that UTF-8 can hold."""
+    return path.replace(os.sep, "/").encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def levels(findings: Sequence[Finding]) -> dict[str, int]:
+    """How many findings there are of each level."""
+    return {level: sum(item.level == level for item in findings) for level in LEVELS}
