@@ -41,10 +41,14 @@ def test_p42_keys_with_a_prefix(trial: Trial, backend: str) -> None:
 
 
 def test_p43_keys_of_a_compiled_model(trial: Trial) -> None:
-    late = SAVED.replace("model.state_dict()", "model.state_dict()").replace(
-        "    for x, y", '    compiled = torch.compile(model, backend="eager")\n    for x, y'
-    )
+    late = SAVED.replace("    for x, y", '    compiled = torch.compile(model, backend="eager")\n    for x, y')
     late = late.replace("F.cross_entropy(model(x)", "F.cross_entropy(compiled(x)")
+    naive = trial.naive(
+        SAVED,
+        (WRAPPED, f"naive.ddp(torch.compile({WRAPPED}, backend='eager'))"),
+        ('"last.pt"', 'f"last{naive.rank()}.pt"'),
+    )
+    assert all(key.startswith("module._orig_mod.") for key in torch.load(naive.folder / "last0.pt")["model"])
     trial.same(late)
     trial.same(late, backend="fsdp")
 

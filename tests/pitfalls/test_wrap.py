@@ -125,11 +125,21 @@ def test_p54_method_that_bypasses_the_wrapper(trial: Trial) -> None:
 
 
 def test_p55_model_moved_after_the_wrap(trial: Trial) -> None:
-    moved = program(BRANCHES).replace(
+    moved = program(BRANCHES, "F.cross_entropy(model(x, True), y)").replace(
         "        optimizer.zero_grad()", "        model.cpu()\n        model.to('cpu')\n        optimizer.zero_grad()"
     )
     trial.same(moved)
     trial.same(moved, backend="fsdp")
+    # Here a change of dtype stands for one of device: either way a parameter gets a new accumulator, without the hook.
+    turned = moved.replace("model.cpu()", "model.double()").replace("model.to('cpu')", "model.float()")
+    sharded = (
+        DDP,
+        ("DataLoader(data, batch_size=6)", "DataLoader(data, 3, sampler=naive.sampler(data, shuffle=False))"),
+    )
+    stays, moves = (trial.naive(source, *sharded) for source in (moved, turned))
+    assert stays.out[0].splitlines()[-1] == stays.out[1].splitlines()[-1], "the last line is that of all parameters"
+    assert moves.out[0].splitlines()[-1] != moves.out[1].splitlines()[-1], "each rank trains by itself"
+    trial.same(turned)
 
 
 FROZEN = """
@@ -174,7 +184,14 @@ def test_p57_devices_that_are_named(trial: Trial) -> None:
 
 
 def test_p58_compiled_models(trial: Trial) -> None:
-    source = program(BRANCHES + '    model = torch.compile(model, backend="eager")\n')
+    compiled = '    model = torch.compile(model, backend="eager")\n'
+    source = program(BRANCHES + compiled, "F.cross_entropy(model(x, True), y)")
+    naive = trial.naive(
+        source,
+        ('torch.compile(model, backend="eager")', 'torch.compile(naive.ddp(model), backend="eager")'),
+        ("\nprint(sum", '\nprint(*model.state_dict(), sep="\\n")\nprint(sum'),
+    )
+    assert "\n_orig_mod.module.first.weight\n" in naive.out[0], naive
     for backend in ("ddp", "fsdp"):
         assert 'torch.compile(model, backend="eager")' in trial.same(source, backend=backend).data.decode()
 
