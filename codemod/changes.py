@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from .edits import AddImport, Edit, Enclose, Span
-from .reasons import reason
+from .reasons import IMPORTED, reason
 
 NEWLINE = re.compile(r"\r\n?|\n")
 
@@ -36,6 +36,11 @@ class Change:
     kind: str
     code: str
     reason: str
+
+    @property
+    def lines(self) -> list[int]:
+        """The lines of `after`."""
+        return [line for first, last in self.after for line in range(first, last + 1)]
 
 
 @dataclass(frozen=True)
@@ -85,9 +90,8 @@ def change(edit: Edit, made: frozenset[int], found: Sequence[Hunk]) -> Change:
     elif not made and place is not None:
         hunk = min(found, key=lambda item: distance(item.old, item.old_end, place.line))
         new = set(range(hunk.new + 1, hunk.new_end + 1))
-    return Change(
-        place or inserted(new, found), ranges(new), edit.rule, edit.kind, edit.code, reason(edit.rule, edit.kind)
-    )
+    why = IMPORTED if isinstance(edit, AddImport) else reason(edit.rule, edit.kind)
+    return Change(place or inserted(new, found), ranges(new), edit.rule, edit.kind, edit.code, why)
 
 
 def span_of(edit: Edit) -> Span | None:

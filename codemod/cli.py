@@ -9,6 +9,7 @@ import typer
 
 from .commands import consolidate
 from .options import CHOICES, OptionError, Options, flag
+from .report.names import FORMATS
 
 app = typer.Typer(
     name="distify",
@@ -25,6 +26,7 @@ Examples:
   distify rewrite train.py --backend fsdp --precision bf16 --accumulate 4
   distify rewrite train.py -o train_distributed.py  keep the original
   distify rewrite src/ --check                      exit 1 if something is not converted
+  distify rewrite train.py --diff --report diff.html  a page to read: each change with its reason
   distify rewrite - < train.py                      standard input to standard output
 \b
 Then launch it, on two processes here:
@@ -68,6 +70,16 @@ def number(name: str, metavar: str, text: str) -> Any:
     return typer.Option(flag(name), metavar=metavar, help=text)
 
 
+def check_reports(form: str, page: str | None, code: bool) -> None:
+    """Refuses formats that don't exist, and what would mix with converted code on standard output."""
+    if form not in FORMATS:
+        raise typer.BadParameter(f"--format {form}: choose one of {', '.join(FORMATS)}")
+    if form != "text" and code:
+        raise typer.BadParameter(f"--format {form} and the converted code both go to standard output; add --diff")
+    if page is not None and not page.lower().endswith((".html", ".htm")):
+        raise typer.BadParameter(f"--report {page}: the name of a page ends in .html")
+
+
 @app.command(epilog=EXAMPLES)
 def rewrite(
     paths: Annotated[
@@ -99,6 +111,13 @@ def rewrite(
     stdin_filename: Annotated[
         str | None, typer.Option("--stdin-filename", metavar="NAME", help="What to call standard input (-).")
     ] = None,
+    form: Annotated[
+        str, typer.Option("--format", metavar="|".join(FORMATS), help="How results are told; all but text on stdout.")
+    ] = "text",
+    page: Annotated[
+        str | None,
+        typer.Option("--report", metavar="FILE.html", help="Also write a page with the diff and its reasons."),
+    ] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also name files that are left alone.")] = False,
     version: Version = False,
@@ -112,6 +131,7 @@ def rewrite(
         raise typer.BadParameter(f"-o writes and {'--diff' if diff else '--check'} doesn't; leave one out")
     if quiet and verbose:
         raise typer.BadParameter("--quiet and --verbose exclude each other")
+    check_reports(form, page, code="-" in (output, *paths) and output in (None, "-") and not (diff or check))
     from .convert import Request, convert
 
     try:
@@ -127,7 +147,7 @@ def rewrite(
         )
     except OptionError as error:
         raise typer.BadParameter(str(error)) from None
-    code = convert(Request(paths, options, output, stdin_filename, diff, check, quiet, verbose, follow))
+    code = convert(Request(paths, options, output, stdin_filename, diff, check, quiet, verbose, follow, form, page))
     raise typer.Exit(code)
 
 

@@ -38,6 +38,8 @@ class Request:
         diff, check: show or compare instead of writing.
         quiet, verbose: how much to say.
         follow: whether the local modules that a script imports are converted with it.
+        format: of what is told, one of `report.formats.FORMATS`; all but text go to standard output.
+        page: a file for the report as a web page.
     """
 
     paths: Sequence[str]
@@ -49,6 +51,8 @@ class Request:
     quiet: bool = False
     verbose: bool = False
     follow: bool = True
+    format: str = "text"
+    page: str | None = None
 
     @property
     def writes(self) -> bool:
@@ -84,18 +88,21 @@ def convert(request: Request) -> int:
         except FileError as error:
             complain(f"{error}; nothing was written")
             return FAILED
-    if goes and request.diff:
-        try:
+    try:
+        if goes and request.diff and request.format == "text":
             put_diff(line for _, result in differ for line in unified(result.path, result.before, result.data))
-        except FileError as error:
-            complain(str(error))
-            return FAILED
+        written = goes and request.writes and request.out is None
+        hand_over(request, [result for _, result in done], written, failed)
+    except FileError as error:
+        complain(str(error))
+        return FAILED
     scripts = [item.target for item, result in differ if result.entry and item.target != STDIN]
     # A single file named is asked about; a hook names a thousand, of which most train nothing.
     named = len(items) == 1 and not items[0].root
     verb = "converted" if request.writes else "would be converted"
     wording = Wording(request.quiet, request.verbose, named, verb)
-    say(report([result for _, result in done], wording, goes, scripts if goes and request.writes else []))
+    if request.format == "text":
+        say(report([result for _, result in done], wording, goes, scripts if goes and request.writes else []))
     if not items and not request.quiet:
         complain("no Python files found")
     if failed:
@@ -140,24 +147,24 @@ def standard_input() -> bytes:
         raise FileError(f"standard input: {reason(error)}") from None
 
 
-def converted(request: Request, items: Sequence[Item]) -> tuple[list[tuple[Item, Result]], bool, list[str]]:
-    """The results of all files that could be converted and of the modules they import; whether one could not; and the
-    folders that the project of each script lies in."""
+def converted(request: Request, items: Sequence[Item]) -> tuple[list[tuple[Item, Result]], list[str], list[str]]:
+    """The results of all files that could be converted and of the modules they import; what was said of those that
+    could not; and the folders that the project of each script lies in."""
     follows = request.follow and list(request.paths) != [STDIN]
     rewriter = Rewriter(module_bytes if follows else None)
     given = {os.path.realpath(item.name): item for item in items}
     results: list[Result] = []
-    failed: set[str] = set()
+    failed: dict[str, str] = {}
 
     def attempt(name: str, work: Callable[[], None]) -> None:
         try:
             work()
         except (SourceError, OptionError) as error:
-            complain(str(error))
-            failed.add(name)
+            failed[name] = str(error)
+            complain(failed[name])
         except InternalError as error:
-            complain(f"{error}. {BUG}")
-            failed.add(name)
+            failed[name] = f"{error}. {BUG}"
+            complain(failed[name])
 
     with progress(not request.quiet) as shown:
         for number, item in enumerate(items, 1):
@@ -169,7 +176,19 @@ def converted(request: Request, items: Sequence[Item]) -> tuple[list[tuple[Item,
             attempt(name, partial(plan, rewriter, request.options, name))
         attempt("", lambda: results.extend(rewriter.results()))
     told = [pair_of(given, result) for result in results if result.path not in failed]
-    return told, bool(failed), [root for name in scripts for root in rewriter.roots(name)]
+    return told, list(failed.values()), [root for name in scripts for root in rewriter.roots(name)]
+
+
+def hand_over(request: Request, results: Sequence[Result], written: bool, failures: Sequence[str]) -> None:
+    """Puts the results in the format that was asked for to standard output, and into a page."""
+    if request.page is not None:
+        from .report.page import page
+
+        write_all([Replacement(request.page, page(results, "rewrite", written=written, failures=failures))])
+    if request.format != "text":
+        from .report.formats import render
+
+        put(render(request.format, results, "rewrite", written=written, failures=failures))
 
 
 def plan(rewriter: Rewriter, options: Options, name: str) -> None:

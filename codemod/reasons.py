@@ -42,6 +42,8 @@ OF_RULE: Mapping[tuple[str, str], str] = MappingProxyType(
     }
 )
 
+IMPORTED = "imported for what is called below"
+
 
 def reason(rule: str, kind: str) -> str:
     """Why a rule makes an edit of a kind, as a phrase without a full stop; "" for a kind that isn't known."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 from collections.abc import Mapping
 from functools import lru_cache
@@ -10,6 +12,7 @@ from typing import Any
 
 from jinja2 import StrictUndefined, TemplateError, TemplateNotFound
 from jinja2.sandbox import SandboxedEnvironment
+from markupsafe import Markup
 
 from .editing.errors import EditError
 
@@ -25,11 +28,29 @@ def read(name: str) -> str:
 
 
 @lru_cache(maxsize=None)
-def environment() -> SandboxedEnvironment:
-    """The one environment: plain text, blocks leave no lines behind."""
+def environment(escape: bool = False) -> SandboxedEnvironment:
+    """The environment: of plain text, or of a page in which values are escaped; blocks leave no lines behind."""
     return SandboxedEnvironment(
-        undefined=StrictUndefined, autoescape=False, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
+        undefined=StrictUndefined, autoescape=escape, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
     )
+
+
+def report(name: str, params: Mapping[str, Any]) -> str:
+    """A page of `templates/report`: each value is escaped, but for the style sheet and the script beside it.
+
+    Args:
+        name: of the files: NAME.html.j2, NAME.css, NAME.js.
+        params: its variables.
+    """
+    folder = resources.files("distify.templates") / "report"
+    page, style, script = ((folder / f"{name}.{end}").read_text(encoding="utf-8") for end in ("html.j2", "css", "js"))
+    own = {"style": Markup(style), "script": Markup(script), "style_hash": hashed(style), "script_hash": hashed(script)}
+    return environment(escape=True).from_string(page).render({**params, **own})
+
+
+def hashed(text: str) -> str:
+    """What a content security policy calls the text of an element."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
 def render(template: str, params: Mapping[str, Any]) -> str:

@@ -12,7 +12,7 @@ from ..links import change_page, rule_page
 from ..rewrite import Result
 from .diff import unified
 from .outcome import Outcome
-from .views import View, levels
+from .views import STATES, View, levels
 
 VERSION = 1
 """Of the format: raised when a member changes its meaning or goes; new members may come at any time."""
@@ -29,7 +29,7 @@ def render(results: Sequence[Result], outcome: Outcome) -> bytes:
         "written": outcome.written,
         "summary": {
             "files": len(views),
-            **{state: sum(view.state == state for view in views) for state in ("changed", "refused", "unchanged")},
+            **{state: sum(view.state == state for view in views) for state in STATES},
             **{f"{level}s": count for level, count in levels(findings).items()},
             "changes": sum(len(result.changes) for result in results),
         },

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
+from typing import cast
 
 from ..rewrite import Result
+from .names import FORMATS as FORMATS
 from .outcome import Outcome
 
-FORMATS = ("text", "json", "github", "sarif", "markdown")
-"""What `--format` takes. All but `text` go to standard output as one document, everything else to standard error."""
+MODULES = {"json": "as_json", "github": "github", "sarif": "sarif", "markdown": "markdown"}
 
 
 def render(
@@ -20,12 +22,10 @@ def render(
         name: one of `FORMATS` but `text`.
         results: of all files, those that are left alone too.
         verb: `rewrite` or `check`.
-        written: whether files were written.
+        written: whether the files that were read hold the results by now (not so with `--diff`, `--check` or `-o`).
         failures: one line for each file that could not be read or analysed.
     """
-    outcome = Outcome(verb, written, failures)
-    if name == "json":
-        from .as_json import render as render_json
-
-        return render_json(results, outcome)
-    raise ValueError(f"no such format: {name}")
+    if name not in MODULES:
+        raise ValueError(f"no such format: {name}")
+    module = import_module(f".{MODULES[name]}", __package__)
+    return cast(bytes, module.render(results, Outcome(verb, written, failures)))

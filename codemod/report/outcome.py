@@ -13,7 +13,7 @@ class Outcome:
 
     Attributes:
         verb: `rewrite` or `check`.
-        written: whether files were written.
+        written: whether the files that were read hold the results by now (not so with `--diff`, `--check` or `-o`).
         failures: one line for each file that could not be read or analysed.
     """
 

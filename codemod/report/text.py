@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from ..findings import Finding
 from ..fstrings import Text
 from ..rewrite import Result
+from .views import plural
 
 STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 
@@ -86,8 +87,3 @@ def on_finding(path: str, item: Finding, text: Text) -> Iterator[Line]:
 def launch(path: str) -> str:
     """The command that starts a converted script on two processes."""
     return f"torchrun --nproc-per-node 2 {shlex.quote(path)}"
-
-
-def plural(count: int, noun: str) -> str:
-    """`1 place`, `2 places`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

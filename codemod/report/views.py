@@ -15,6 +15,7 @@ from ..rewrite import Result
 from ..source import SourceError, decode
 
 LEVELS = ("error", "warning", "note")
+STATES = ("changed", "refused", "unchanged", "skipped")
 STDIN = "<stdin>"
 
 
@@ -37,10 +38,16 @@ class Shown:
 
 
 class View:
-    """A result as a format shows it."""
+    """A result as a format shows it.
 
-    def __init__(self, result: Result) -> None:
+    Args:
+        result: of one file.
+        written: whether the file holds what it became by now, so that places are to be told in that.
+    """
+
+    def __init__(self, result: Result, written: bool = False) -> None:
         self.result = result
+        self.written = written
         self.path = printable(result.path)
 
     @cached_property
@@ -66,7 +73,7 @@ class View:
 
     @property
     def state(self) -> str:
-        """`refused`, `changed`, `unchanged` or, where nothing is trained, `skipped`."""
+        """One of `STATES`; a file that trains nothing is skipped."""
         if self.result.refused and not self.result.changed:
             return "refused"
         if self.result.changed:
@@ -78,6 +85,27 @@ class View:
         column = self._column(span.line, span.column, utf16)
         end_line, end = span.end_line, self._column(span.end_line, span.end_column, utf16)
         return Place(span.line, column, end_line, max(end, column) if end_line == span.line else end)
+
+    def placed(self, span: Span, utf16: bool = False) -> Place:
+        """A place in the file as it is now; of lines that were rewritten, the whole ones."""
+        place = self.place(span, utf16)
+        if not self.written:
+            return place
+        (line, same), (end_line, same_end) = self._now(place.line), self._now(place.end_line)
+        if same and same_end and end_line - line == place.end_line - place.line:
+            return Place(line, place.column, end_line, place.end_column)
+        return Place(line, 1, max(line, end_line), 1)
+
+    def _now(self, line: int) -> tuple[int, bool]:
+        """Where a line is now, and whether it is as it was."""
+        shift = 0
+        for hunk in (shown.hunk for shown in self.hunks):
+            if line <= hunk.old:
+                break
+            if line <= hunk.old_end:
+                return min(hunk.new + line - hunk.old, max(hunk.new_end, 1)), False
+            shift = hunk.new_end - hunk.old_end
+        return line + shift, True
 
     def _column(self, line: int, column: int, utf16: bool) -> int:
         if line > len(self.text.starts):
@@ -98,6 +126,11 @@ def readable(data: bytes, path: str) -> str:
 def printable(path: str) -> str:
     """A path with forward slashes, of characters that UTF-8 can hold."""
     return path.replace(os.sep, "/").encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 place`, `2 places`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def levels(findings: Sequence[Finding]) -> dict[str, int]:

@@ -1,0 +1,122 @@
+"""`--format markdown`: a comment for a pull request, which takes 65,536 characters at most.
+
+A summary, then a section for each file that opens on a click: its findings, and its diff in pieces, each below the
+reasons for it. Whatever comes from a file is shown as it is: it neither ends a fence nor mentions a person.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator, Sequence
+
+from ..findings import Finding
+from ..links import rule_page
+from ..rewrite import Result
+from .blocks import Block, blocks, reasons
+from .outcome import Outcome
+from .views import LEVELS, View, levels, plural, printable
+
+LIMIT = 65_536
+FAILURES = 20  # are named
+FULL, FINDINGS, NAME = 0, 1, 2
+SPECIAL = re.compile(r"([\\`*_{}\[\]<>|~&])")
+CALLING = re.compile(r"(?<=[@#])(?=\w)")
+
+
+def render(results: Sequence[Result], outcome: Outcome) -> bytes:
+    """A comment in the Markdown of GitHub."""
+    views = [View(result, outcome.written) for result in results]
+    told = [view for view in views if view.result.changed or view.result.findings]
+    failures = [f"- **error** {escaped(printable(line))[:500]}" for line in outcome.failures[:FAILURES]]
+    more = len(outcome.failures) - len(failures)
+    failures += [f"- and {more} more"] if more else []
+    top = "\n".join([headline(views, outcome), *([""] if failures else []), *failures, ""])
+    return fitted(top, told).encode("utf-8", "replace")
+
+
+def headline(views: Sequence[View], outcome: Outcome) -> str:
+    """The summary in a heading and a line."""
+    count = {state: sum(view.state == state for view in views) for state in ("changed", "refused")}
+    done = "rewrote" if outcome.written else "would rewrite"
+    said = ((count["changed"], done), (count["refused"], "refused"), (len(outcome.failures), "could not read"))
+    parts = ", ".join(f"{verb} {plural(number, 'file')}" for number, verb in said if number) or "nothing to change"
+    found = levels([item for view in views for item in view.result.findings])
+    edits = sum(len(view.result.changes) for view in views)
+    numbers = ", ".join([plural(edits, "change"), *(plural(found[level], level) for level in LEVELS)])
+    return f"### distify {outcome.verb}: {parts}\n\n{plural(len(views), 'file')} looked at: {numbers}."
+
+
+def fitted(top: str, views: Sequence[View]) -> str:
+    """The comment, with as much about each file as there is room for: all, its findings, or its name."""
+    tiers = [[section(view, tier) for tier in (FULL, FINDINGS, NAME)] for view in views]
+    text = top + "".join(full for full, _, _ in tiers)
+    if size(text) <= LIMIT:
+        return text
+    room = LIMIT - size(top) - size(note(len(tiers), len(tiers)))
+    kept, chosen = 0, []
+    for tier in tiers:
+        if size(tier[NAME]) > room:
+            break
+        room -= size(tier[NAME])
+        kept += 1
+        chosen.append(NAME)
+    for better in (FINDINGS, FULL):  # the findings of all files come before the diff of any
+        for index in range(kept):
+            more = size(tiers[index][better]) - size(tiers[index][chosen[index]])
+            if more <= room:
+                room -= more
+                chosen[index] = better
+    cut = sum(tier != FULL for tier in chosen)
+    return top + note(cut, len(tiers) - kept) + "".join(tiers[index][tier] for index, tier in enumerate(chosen))
+
+
+def note(cut: int, unnamed: int) -> str:
+    """What a comment says that is not whole."""
+    gone = f", and {plural(unnamed, 'file')} not named at all" if unnamed else ""
+    said = f"A comment holds {LIMIT:,} characters: details of {plural(cut, 'file')} are left out here{gone}."
+    return f"\n> [!NOTE]\n> {said} `distify rewrite --diff` or `--report report.html` shows everything.\n"
+
+
+def size(text: str) -> int:
+    """The length of a text as the strictest count has it: in UTF-16 code units."""
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def section(view: View, tier: int) -> str:
+    """What is said of one file."""
+    result = view.result
+    found = levels(result.findings)
+    counts = [plural(len(result.changes), "change")] if result.changes else []
+    counts += [plural(found[level], level) for level in LEVELS if found[level]]
+    title = f"<code>{html.escape(view.path)}</code>: {view.state}, {', '.join(counts) or 'no findings'}"
+    if tier == NAME:
+        return f"\n- {title}\n"
+    lines = [line for item in result.findings for line in on_finding(view, item)]
+    if tier == FULL:
+        lines += [line for block in blocks(view) for line in on_block(block)]
+    inside = "\n".join(lines)
+    return f"\n<details>\n<summary>{title}</summary>\n\n{inside}\n\n</details>\n"
+
+
+def on_finding(view: View, item: Finding) -> Iterator[str]:
+    """A finding as an item of a list."""
+    line = view.placed(item.span).line
+    yield f"- **{item.level}** [{item.code}]({rule_page(item.code)}), line {line}: {escaped(item.message)}"
+    if item.hint:
+        yield f"  *What to do:* {escaped(item.hint)}"
+
+
+def on_block(block: Block) -> Iterator[str]:
+    """A piece of the diff below its reasons."""
+    yield ""
+    for item in reasons(block.changes):
+        yield f"- **{escaped(item.rule)}**, {item.lines}: {escaped(item.why)} ([{item.code or 'more'}]({item.url}))"
+    lines = [block.header, *(f"{line.sign}{line.text}" for line in block.lines)]
+    fence = "`" * max([2, *(len(run) for line in lines for run in re.findall("`+", line))]) + "`"
+    yield from ["", f"{fence}diff", *lines, fence]
+
+
+def escaped(text: str) -> str:
+    """A text in one line that Markdown leaves alone, and that calls nobody: `@name`, `#1`."""
+    return CALLING.sub("<!-- -->", SPECIAL.sub(r"\\\1", " ".join(text.split())))
