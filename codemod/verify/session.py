@@ -1,0 +1,260 @@
+"""Verifies one request: lays out scratch copies, runs both programs, compares what they left."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ..files import read, within
+from ..options import DEFAULTS, Options, configuration
+from ..report.stream import complain
+from .causes import causes
+from .devices import device_for, variables, where
+from .evidence import Evidence
+from .losses import joined, read_trace
+from .mirror import SCRATCH, Mirror, mirror
+from .numbers import tolerance_of
+from .outcome import Done, Outcome, compared
+from .request import BACKENDS, Request
+from .running import Ended, Job, python, run
+from .sources import Program, Unable, check_inside, home_of, is_converted, modules, option_of, original_of, rewritten
+from .telling import facts, failure, findings, refusal, told
+from .watch import Follower, Watch
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What all runs of a request share.
+
+    Attributes:
+        script: real path of the script that is verified.
+        home: the folder that is copied.
+        folder: where the scripts are run, in it.
+        files: real paths of the scripts and the modules that they import.
+        original: the program that is run first.
+        device: "cpu" or "cuda".
+        notes: what the user should know.
+    """
+
+    script: str
+    home: str
+    folder: str
+    files: Sequence[str]
+    original: Program
+    device: str
+    notes: Sequence[str]
+
+
+class Session:
+    """One request.
+
+    Args:
+        request: what is asked for.
+        scratch: an empty folder.
+        watch: shows how far it is.
+    """
+
+    def __init__(self, request: Request, scratch: Path, watch: Watch) -> None:
+        self.request = request
+        self.scratch = scratch
+        self.watch = watch
+        self.copies: dict[str, Mirror] = {}
+        self.setting = self.prepare()
+
+    def prepare(self) -> Setting:
+        """Find out what is to be run.
+
+        Raises:
+            Unable: there is nothing to run.
+        """
+        request = self.request
+        data = read(request.script)
+        if importlib.util.find_spec("torch") is None:
+            raise Unable("torch is not installed here: pip install torch, in the environment that distify is in")
+        found = [os.path.realpath(result.path) for result in modules(request.script)]
+        script = os.path.realpath(request.script)
+        if request.original is not None:
+            read(request.original)
+            original = Program(os.path.realpath(request.original), told=request.original)
+            found.append(original.script)
+        elif is_converted(data):
+            original = original_of(request.script, found)
+        else:
+            original = Program(script)
+        files = [script, *(path for path in found if path != script)]
+        here = os.path.realpath(os.curdir)
+        home = home_of(files, here)
+        folder = here if within(here, home) else os.path.dirname(script)
+        device, notes = device_for(request.device, request.processes)
+        if original.told:
+            notes.append(f"the original is {original.told}")
+        if folder != here:
+            notes.append(f"both are run in a copy of {folder}")
+        return Setting(script, home, folder, files, original, device, notes)
+
+    def outcomes(self) -> list[Outcome]:
+        """Verify the conversion, or that for each backend."""
+        chosen = self.conversions()
+        programs = [(name, options, self.convert(name, options)) for name, options in chosen]
+        if all(isinstance(program, Outcome) for _, _, program in programs):
+            return [program for _, _, program in programs if isinstance(program, Outcome)]
+        expected = self.run_original("original")
+        again = self.run_original("again", expected) if self.request.twice else None
+        itself = None if again is None else compared("original", expected, again, tolerance_of("fp32"))
+        found = []
+        for name, options, program in programs:
+            if isinstance(program, Outcome):
+                found.append(program)
+                continue
+            outcome = self.verify(name, options, program, expected, itself)
+            found.append(outcome)
+        return found
+
+    def conversions(self) -> list[tuple[str, Options]]:
+        """Names and options of what is verified."""
+        given = self.request.options
+        if not self.request.matrix:
+            return [("", given)]
+        return [(name, replace(given, backend=name)) for name in BACKENDS]
+
+    def convert(self, name: str, options: Options) -> Program | Outcome:
+        """The rewritten program, or why there is none."""
+        if name == "deepspeed" and importlib.util.find_spec("deepspeed") is None:
+            return Outcome(name, unable=["deepspeed is not installed here"], skipped=True)
+        as_it_is = self.request.original is not None or is_converted(read(self.request.script))
+        if as_it_is and not options.given():
+            return Program(self.setting.script)
+        program = rewritten(self.request.script, options)
+        if program.told == "refused":
+            return Outcome(name or str(options.effective("backend")), unable=refusal(program))
+        check_inside(self.setting.home, program)
+        return program
+
+    def run_original(self, name: str, like: Done | None = None) -> Done:
+        """Run the original on one process.
+
+        Raises:
+            Unable: it fails.
+        """
+        job = self.job(name, self.setting.original, 0)
+        shown = "original on 1 process" + ("" if like is None else ", once more")
+        done, ended = self.run(job, shown, [] if like is None else like.trace.losses)
+        if not ended.well:
+            raise Unable(*failure("the original", job, ended, self.request.limit))
+        if not (done.trace.losses or done.output.strip() or done.mirror.written()):
+            raise Unable("the original made no backward, printed nothing and saved nothing: nothing can be compared")
+        return done
+
+    def verify(self, name: str, options: Options, program: Program, expected: Done, itself: Outcome | None) -> Outcome:
+        """Run a rewritten program and compare it with the original."""
+        values = self.effective(program, options)
+        backend = name or str(values["backend"])
+        job = self.job(f"rewritten-{backend}", program, self.request.processes, values)
+        done, ended = self.run(job, f"rewritten script ({backend}) on {processes(self.request)}", expected.trace.losses)
+        how = f" on {processes(self.request)}, {where(self.setting.device)}"
+        if not ended.well:
+            lines = failure("the rewritten script", job, ended, self.request.limit)
+            lines[0] += f" (the original ran well, in {expected.seconds:.0f} s)"
+            return Outcome(backend, how, unable=lines, notes=list(self.setting.notes))
+        precision = str(values["precision"])
+        outcome = compared(
+            backend, expected, done, tolerance_of(precision, self.request.tolerance), self.request.ignore
+        )
+        outcome.how = how
+        outcome.notes = [*self.setting.notes, *told(self.request, values, expected, done, self.copies.values())]
+        if not outcome.equal:
+            outcome.causes = causes(self.evidence(outcome, program, values, expected, itself))
+        return outcome
+
+    def job(self, name: str, program: Program, size: int, values: Mapping[str, Any] | None = None) -> Job:
+        """What is run of a program."""
+        setting, request = self.setting, self.request
+        root = self.scratch / name / os.path.basename(setting.home)
+        root.parent.mkdir()
+        copy = mirror(setting.home, str(root), setting.files)
+        copy.replace(program.texts)
+        self.copies[name] = copy
+        folder = copy.at(setting.folder)
+        script = os.path.relpath(copy.at(program.script), folder)
+        environment = variables(setting.device, size)
+        if values is not None and values["reset"]:
+            environment["DISTIFY_ACCUMULATE"] = "1"
+        return Job(
+            name=name,
+            command=[python(), script, *request.arguments],
+            folder=folder,
+            scratch=self.scratch,
+            root=str(root),
+            source=setting.home,
+            processes=size,
+            steps=request.steps,
+            dropout=request.dropout,
+            environment=environment,
+        )
+
+    def run(self, job: Job, shown: str, expected: list[float]) -> tuple[Done, Ended]:
+        """Run a job, and read what it left."""
+        follower = Follower(job.runtime_trace, job.file(0, "trace"))
+        with self.watch.phase(shown, follower, list(expected)):
+            ended = run(job, self.request.limit, self.watch.look)
+        ranks = range(max(1, job.processes))
+        texts = {rank: job.file(rank, "out").read_text(encoding="utf-8", errors="replace") for rank in ranks}
+        trace = joined(read_trace(job.runtime_trace), [read_trace(job.file(rank, "trace")) for rank in ranks])
+        others = {rank: text for rank, text in texts.items() if rank and text.strip()}
+        return Done(texts[0], others, trace, facts(job), self.copies[job.name], ended.seconds), ended
+
+    def effective(self, program: Program, options: Options) -> dict[str, Any]:
+        """The options that hold in the rewritten run: in the code, given, configured, or by default."""
+        text = program.texts.get(program.script) or read(program.script)
+        configured = {**DEFAULTS, **configuration(Path(self.setting.script).parent)}
+        values: dict[str, Any] = {name: option_of(text, name) or configured[name] for name in DEFAULTS}
+        # A larger batch by accumulation is another run: what is only configured is left out here.
+        values["reset"] = option_of(text, "accumulate") is None and int(configured["accumulate"]) != 1
+        if values["reset"]:
+            values["accumulate"] = 1
+        return values
+
+    def evidence(
+        self, outcome: Outcome, program: Program, values: Mapping[str, Any], expected: Done, itself: Outcome | None
+    ) -> Evidence:
+        """What is known of a difference."""
+        texts = [program.texts.get(path) or read(path) for path in self.setting.files]
+        return Evidence(
+            first=outcome.first,
+            checks={check.name: check for check in outcome.checks},
+            processes=self.request.processes,
+            losses=outcome.losses,
+            facts=expected.facts,
+            source="\n".join(data.decode("utf-8", "replace") for data in texts),
+            precision=str(values["precision"]),
+            batch=str(values["batch"]),
+            batchnorm=str(values["batchnorm"]),
+            accumulate=int(values["accumulate"]),
+            itself=None if itself is None else itself.place,
+            dropout=self.request.dropout,
+            assumptions=[f"{place} {item.code}" for place, item in findings(program) if item.level == "warning"],
+            device=self.setting.device,
+        )
+
+
+@contextmanager
+def scratch(keep: bool) -> Iterator[Path]:
+    """A folder for the scratch copies; it goes away unless it is to be kept."""
+    if keep:
+        folder = tempfile.mkdtemp(prefix=SCRATCH)
+        complain(f"scratch copies, outputs and traces stay in {folder}")
+        yield Path(os.path.realpath(folder))
+        return
+    with tempfile.TemporaryDirectory(prefix=SCRATCH, ignore_cleanup_errors=True) as folder:
+        yield Path(os.path.realpath(folder))
+
+
+def processes(request: Request) -> str:
+    """`2 processes`."""
+    return f"{request.processes} process{'' if request.processes == 1 else 'es'}"
