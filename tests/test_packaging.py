@@ -33,7 +33,10 @@ def test_every_package_is_listed():
 def test_every_template_is_data():
     found = {file.name for file in (resources.files("distify.templates") / "code").iterdir()}
     assert found == {file.name for file in (ROOT / "templates" / "code").glob("*.j2")}
-    assert project()["tool"]["setuptools"]["package-data"]["distify.templates"] == ["code/*.j2"]
+    patterns = project()["tool"]["setuptools"]["package-data"]["distify.templates"]
+    templates = ROOT / "templates"
+    data = {path for pattern in patterns for path in templates.glob(pattern)}
+    assert data == {path for path in templates.glob("*/*") if path.is_file() and path.suffix not in (".py", ".pyc")}
 
 
 def test_version_and_command():
