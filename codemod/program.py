@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 import os
-import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -19,12 +18,6 @@ MARKERS = (".git", "pyproject.toml", "setup.py", "setup.cfg")
 OUTSIDE = ("site-packages", "dist-packages")
 MOST_ABOVE = 3  # folders above a script, where it says that something is to be found there
 MOST_CHOICES = 32  # modules that one computed name may mean
-
-IMPORT = re.compile(
-    rb"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import\b[ \t(]*([^#\n]*)|import[ \t]+([\w., \t]+))", re.MULTILINE
-)
-CALL = re.compile(rb"(?:import_module|__import__)\s*\(\s*[fF]?[\"']([.\w]+)")
-WORD = re.compile(r"\w+")
 
 Reader = Callable[[str], "str | None"]
 """Gives the text of a file, `None` if it is no readable Python."""
@@ -255,47 +248,6 @@ class Loader:
         """What messages call a file: relative to where the user is, unless the script was given by a full path."""
         relative = os.path.relpath(path)
         return os.path.abspath(path) if self.absolute or relative.startswith("..") else relative
-
-
-def nearby(path: str, data: bytes, read: Callable[[str], bytes | None]) -> Iterator[str]:
-    """Files next to a script that it may import, directly or not, by a look at the text of its imports."""
-    roots = search_roots(os.path.dirname(os.path.realpath(path)))
-    todo, seen = [(os.path.realpath(path), data)], {os.path.realpath(path)}
-    for file, content in todo:  # grows while it is gone through
-        for found in (*candidates(file, content, roots), *called(content, roots)):
-            real = os.path.realpath(found)
-            if real not in seen and os.path.isfile(real):
-                seen.add(real)
-                yield found
-                todo.append((real, read(found) or b""))
-
-
-def candidates(path: str, data: bytes, roots: tuple[str, ...]) -> Iterator[str]:
-    """Paths that the imports in a text may mean."""
-    for match in IMPORT.finditer(data):
-        base, members, plain = (group.decode() for group in match.groups(b""))
-        level = len(base) - len(base.lstrip("."))
-        folders = roots
-        if level:
-            folders = (os.path.normpath(os.path.join(os.path.dirname(path), *[".."] * (level - 1))),)
-        names = [base.lstrip(".")] if base else [part.split()[0] for part in plain.split(",") if part.split()]
-        for folder in folders:
-            for name in names:
-                below = os.path.join(folder, *name.split(".")) if name else folder
-                for stem in [below, *(os.path.join(below, member) for member in WORD.findall(members))]:
-                    yield f"{stem}.py"
-                    yield os.path.join(stem, "__init__.py")
-
-
-def called(data: bytes, roots: tuple[str, ...]) -> Iterator[str]:
-    """Paths that calls of `import_module` in a text may mean, whatever the names end in."""
-    for match in CALL.finditer(data):
-        name = match[1].decode()
-        for folder in roots:
-            yield os.path.join(folder, *name.split(".")) + ".py"
-            package = os.path.join(folder, *name.split(".")[:-1])
-            inside = sorted(names_in(package)) if "." in name else []
-            yield from (os.path.join(package, file) for file in inside if file.endswith(".py"))
 
 
 def names_in(folder: str) -> list[str]:

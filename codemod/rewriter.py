@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from .files import within
+from .nearby import Nearby
 from .options import Options
 from .plan import TOO_LONG, File, apply_to, make_plans, real
-from .program import Module, Program, has_main_guard, nearby, project_root
+from .program import Module, Program, has_main_guard, project_root
 from .rewrite import InternalError, Result, careful, check_syntax
 from .source import SourceError
-
-# What a file that trains names: torch, or a library that runs the training without the script's naming torch.
-TRAINING = re.compile(rb"torch|transformers|lightning|fastai|\btrl\b")
 
 GRACE = 4  # a second conversion may take so many times the budget of the first
 
@@ -33,6 +30,7 @@ class Rewriter:
         self._files: dict[str, File] = {}
         self._roots: list[tuple[str, Options]] = []
         self._programs: dict[str, Program] = {}
+        self._nearby = Nearby(None if read is None else self._bytes)
 
     def register(self, path: str, data: bytes) -> None:
         """Take in a file that is to be converted.
@@ -42,7 +40,7 @@ class Rewriter:
             InternalError: a mistake of distify.
         """
         file = File(path, data)
-        if self._names_torch(path, data):
+        if self._nearby.trains(path, data):
             with careful(path):
                 check_syntax(file.decoded().text, path)
                 self._files[real(path)] = file
@@ -84,12 +82,6 @@ class Rewriter:
         self._roots.append((path, options))
         for module, plan in planned:
             self._file(module).add(path, plan)
-
-    def _names_torch(self, path: str, data: bytes) -> bool:
-        """Whether a file or one that it may import names torch or a library that trains, by a look at their bytes."""
-        if TRAINING.search(data) or self._read is None:
-            return bool(TRAINING.search(data))
-        return any(TRAINING.search(self._bytes(near) or b"") for near in nearby(path, data, self._bytes))
 
     def _bytes(self, path: str) -> bytes | None:
         found = self._files.get(real(path))

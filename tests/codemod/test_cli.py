@@ -200,13 +200,13 @@ def test_a_refused_standard_input_gives_nothing_back():
 
 def test_partial_converts_the_rest(train, tmp_path):
     (tmp_path / "bad.py").write_text(REFUSED)
-    (tmp_path / "old.py").write_text("import torch\nprint 'x'\n")
+    (tmp_path / "old.py").write_text("import torch\nloss.backward()\nprint 'x'\n")
     result = run("train.py", "bad.py", "old.py", "--partial")
     assert result.exit_code == 2
     assert "runtime" in train.read_text()
     assert "runtime" in (tmp_path / "bad.py").read_text()
     assert "1 place refused and left as it was" in result.stderr
-    assert "distify: old.py:2:1: not valid Python" in result.stderr
+    assert "distify: old.py:3:1: not valid Python" in result.stderr
 
 
 def test_quiet_says_errors_only(train, tmp_path):
@@ -239,7 +239,7 @@ def test_usage_errors(train, arguments, message):
     ("name", "text", "message"),
     [
         ("missing.py", None, "distify: missing.py: no such file\n"),
-        ("old.py", "import torch\nprint 'x'\n", "distify: old.py:2:1: not valid Python: "),
+        ("old.py", "import torch\nloss.backward()\nprint 'x'\n", "distify: old.py:3:1: not valid Python: "),
         ("book.ipynb", "{}", "distify: book.ipynb: a notebook; export it first: jupyter nbconvert"),
     ],
 )

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from distify.codemod.imports import imported
-from distify.codemod.program import Program, nearby, search_roots
+from distify.codemod.nearby import Nearby
+from distify.codemod.program import Program, search_roots
 
 
 def write(folder: Path, **files: str) -> None:
@@ -124,8 +125,12 @@ def test_a_look_at_the_bytes_finds_what_parsing_finds(tmp_path: Path) -> None:
     source += "importlib.import_module('kinds.' + name)\n"
     write(tmp_path, train=source, engine="import deep", deep="", other="", peer="", kinds__tall="")
     write(tmp_path, lib__init="", lib__models__init="", lib__models__net="")
-    looked = nearby(str(tmp_path / "train.py"), source.encode(), lambda path: Path(path).read_bytes())
+    looked: list[str] = []
+    near = Nearby(lambda path: looked.append(path) or Path(path).read_bytes())
+    assert not near.trains(str(tmp_path / "train.py"), source.encode())
     found = {os.path.relpath(path, tmp_path) for path in looked}
+    (tmp_path / "deep.py").write_text("import torch; torch.no_grad()")
+    assert Nearby(lambda path: Path(path).read_bytes()).trains(str(tmp_path / "train.py"), source.encode())
     parsed = {name for name in names(load(tmp_path / "train.py"), tmp_path)[1:] if not name.endswith("/")}
     assert parsed <= found | {"lib/__init__.py"}
     assert "deep.py" in found
