@@ -1,7 +1,6 @@
 """The catalogue of finding codes. Codes are stable: never renumbered, never reused.
 
-Families: 1xx data, 2xx step and optimizer, 3xx model, 4xx precision, 6xx control flow,
-7xx checkpoints, 8xx output, 9xx backend and tool.
+Families, by the first digit: see `FAMILIES`.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ class Code:
 
 _ENTRIES = (
     # 1xx: data
-    Code("DST101", "note", "loader left as it is", "none of its batches reaches a trained model", ""),
+    Code("DST101", "note", "loader sharded", "each process takes its slice of every batch that the original draws", ""),
     Code(
         "DST102",
         "error",
@@ -520,4 +519,24 @@ _ENTRIES = (
     ),
 )
 
+FAMILIES: Mapping[str, str] = MappingProxyType(
+    {
+        "1": "data",
+        "2": "optimizer",
+        "3": "model",
+        "4": "precision",
+        "5": "evaluation",
+        "6": "control-flow",
+        "7": "checkpoint",
+        "8": "output",
+        "9": "backend",
+    }
+)
+"""What the first digit of a code stands for."""
+
 CODES: Mapping[str, Code] = MappingProxyType({entry.code: entry for entry in _ENTRIES})
+
+
+def family(code: str) -> str:
+    """What a code is about: "data", "optimizer" and so on."""
+    return FAMILIES[code[3]]

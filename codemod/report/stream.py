@@ -80,6 +80,19 @@ def put(data: bytes) -> None:
         raise FileError(f"standard output: {reason(error)}") from None
 
 
+def put_lines(lines: Iterable[Line]) -> None:
+    """Writes lines to standard output, in colour on a terminal; what its encoding can't hold as escapes."""
+    fancy = console(sys.stdout)
+    if fancy is None:
+        encoding = (sys.stdout.encoding if sys.stdout is not None else None) or "utf-8"
+        put("".join(f"{''.join(piece for piece, _ in line)}\n" for line in lines).encode(encoding, "backslashreplace"))
+        return
+    from rich.text import Text
+
+    for line in lines:
+        fancy.print(Text.assemble(*line))
+
+
 def drop_output() -> None:
     """Let what standard output still holds go nowhere: it would fail again when the interpreter ends."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
