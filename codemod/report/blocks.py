@@ -9,6 +9,9 @@ from ..changes import Change, Range, ranges
 from ..links import change_page
 from .views import Shown, View
 
+CONTEXT = 3  # lines around a block
+APART = 3  # unchanged lines that part two blocks
+
 
 @dataclass(frozen=True)
 class Line:
@@ -27,7 +30,6 @@ class Block:
     start: tuple[int, int]
     lines: tuple[Line, ...]
     changes: tuple[Change, ...]
-    hunks: tuple[Shown, ...]
 
     @property
     def header(self) -> str:
@@ -43,34 +45,37 @@ def numbered(start: int, count: int) -> str:
     return f"{first}" if count == 1 else f"{first},{count}"
 
 
-def blocks(view: View, context: int = 3) -> Iterator[Block]:
-    """The blocks of a file."""
-    group: list[Shown] = []
+def blocks(view: View) -> Iterator[Block]:
+    """The blocks of a file: hunks with fewer than `APART` lines between them are one."""
+    groups: list[list[Shown]] = []
     for shown in view.hunks:
-        if group and shown.hunk.old - group[-1].hunk.old_end > 2 * context:
-            yield block(view, group, context)
-            group = []
-        group.append(shown)
-    if group:
-        yield block(view, group, context)
+        if groups and shown.hunk.old - groups[-1][-1].hunk.old_end < APART:
+            groups[-1].append(shown)
+        else:
+            groups.append([shown])
+    start = 0  # what the block above has shown is not shown again
+    for group, following in zip(groups, [*groups[1:], None]):
+        last = group[-1].hunk.old_end
+        room = len(view.old) - last if following is None else following[0].hunk.old - last
+        end = last + min(CONTEXT, room if following is None else room // 2)
+        yield block(view, group, max(start, group[0].hunk.old - CONTEXT), end)
+        start = end
 
 
-def block(view: View, group: Sequence[Shown], context: int) -> Block:
-    """Some hunks with their surroundings."""
-    first = group[0].hunk
-    at = max(first.old - context, 0)
-    start = (at, first.new - (first.old - at))
+def block(view: View, group: Sequence[Shown], start: int, end: int) -> Block:
+    """Some hunks with the lines around them: `[start, end)` of the text before."""
+    at, new = start, group[0].hunk.new - (group[0].hunk.old - start)
+    top = (at, new)
     lines: list[Line] = []
-    new = start[1]
     for shown in group:
-        lines += unchanged(view, at, shown.hunk.old, new)
         hunk = shown.hunk
+        lines += unchanged(view, at, hunk.old, new)
         lines += [Line("-", row + 1, None, bare(view.old[row])) for row in range(hunk.old, hunk.old_end)]
         lines += [Line("+", None, row + 1, bare(view.new[row])) for row in range(hunk.new, hunk.new_end)]
         at, new = hunk.old_end, hunk.new_end
-    lines += unchanged(view, at, min(at + context, len(view.old)), new)
+    lines += unchanged(view, at, end, new)
     changes = tuple(dict.fromkeys(item for shown in group for item in shown.changes))
-    return Block(start, tuple(lines), changes, tuple(group))
+    return Block(top, tuple(lines), changes)
 
 
 def unchanged(view: View, start: int, end: int, new: int) -> list[Line]:

@@ -41,19 +41,25 @@ def page(results: Sequence[Result], verb: str, *, written: bool = False, failure
     told = [view for view in views if view.result.changed or view.result.findings]
     found = levels([item for view in views for item in view.result.findings])
     counts = [(DONE[state][not written], sum(view.state == state for view in views)) for state in STATES]
+    edits = sum(len(view.result.changes) for view in views)
     params = {
         "verb": verb,
         "version": outcome.version,
         "docs": DOCS,
         "counts": [
-            *((told_as, plural(number, "file")) for told_as, number in counts if number),
-            ("changes", sum(len(view.result.changes) for view in views)),
-            *((f"{level}s", found[level]) for level in LEVELS),
+            *((f"{noun(number, 'file')} {told_as}", number) for told_as, number in counts if number),
+            (noun(edits, "change"), edits),
+            *((noun(found[level], level), found[level]) for level in LEVELS),
         ],
         "failures": [printable(line) for line in failures],
         "files": [on_file(view, number, written) for number, view in enumerate(told, 1)],
     }
     return report("page", params).encode("utf-8", "replace")
+
+
+def noun(count: int, name: str) -> str:
+    """`file` or `files`."""
+    return plural(count, name).partition(" ")[2]
 
 
 def on_file(view: View, number: int, written: bool) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from .blocks import Block, Line
 
-WORD = re.compile(r"\w+|\s+|.", re.DOTALL)
+WORD = re.compile(r"\w+|.", re.DOTALL)
 ALIKE = 0.4  # of two lines that stand side by side
 MANY = 60  # lines of a hunk that are compared with each other
 LONG = 400  # characters of a line that are compared
@@ -102,7 +102,7 @@ def likeness(one: str, other: str) -> float:
 
 
 def words(line: str) -> list[str]:
-    """A line in words, blanks and signs."""
+    """A line in words and signs."""
     return [word for word in WORD.findall(line[:LONG]) if not word.isspace()]
 
 

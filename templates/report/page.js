@@ -6,7 +6,7 @@
   let at = -1;
 
   function show() {
-    where.textContent = at < 0 ? `${hunks.length} changes` : `${at + 1} of ${hunks.length}`;
+    where.textContent = at < 0 ? `${hunks.length} hunk${hunks.length === 1 ? "" : "s"}` : `${at + 1} of ${hunks.length}`;
   }
 
   function go(step) {
