@@ -60,10 +60,12 @@ class Program:
     Attributes:
         modules: every file, the script first.
         roots: folders in which absolute imports are looked up.
+        by_hand: it may be distributed by hand: what differs between processes is followed.
     """
 
     modules: list[Module]
     roots: tuple[str, ...] = ()
+    by_hand: bool = False
 
     @property
     def entry(self) -> Module:

@@ -14,7 +14,7 @@ from ..budget import UNLIMITED, Budget
 from ..findings import finding
 from ..fstrings import fstring_spans
 from ..program import Module, Program
-from . import by_hand, records
+from . import by_hand, ranks, records
 from .entry import Entries
 from .interpreter import Interpreter
 from .model import Facts
@@ -127,9 +127,9 @@ def _unseen_optimizer(facts: Facts, ip: Interpreter) -> list[Finding]:
 
 def _with_roles(ip: Interpreter, value: Value) -> Value:
     """A value with the roles that its objects were found to have by their use."""
-    return (
-        replace(value, roles=value.roles.union(*(ip.heap[cell].roles for cell in value.objs))) if value.objs else value
-    )
+    if value.objs:
+        value = replace(value, roles=value.roles.union(*(ip.heap[cell].roles for cell in value.objs)))
+    return ranks.added(value, ranks.held(ip, value)) if ip.program.by_hand else value
 
 
 def _calls(module: Module, names: Names) -> dict[str, list[ast.Call]]:

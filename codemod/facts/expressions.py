@@ -20,6 +20,7 @@ from . import (
     operators,
     order,
     pieces,
+    ranks,
     sinks,
     subscripts,
 )
@@ -55,6 +56,8 @@ def evaluate(ip: Interpreter, node: ast.expr, frame: Frame) -> Value:
     if node in ip.sites.reductions or node in ip.sites.splits:
         _note_other(ip, node, value, frame)
     value = bends.followed(ip, node, as_edited(ip, node, value), frame)
+    if ip.program.by_hand:
+        value = ranks.followed(ip, node, value, frame)
     if value.also:
         # In another branch it is a batch made by hand, and here it has this rank's rows.
         for picked in order.nodes(ip, value.also):

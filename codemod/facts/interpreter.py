@@ -128,6 +128,13 @@ class Interpreter:
         """Whether something tells of targets that losses leave out unless told otherwise."""
         return any(ignored.tells(node) for module in self.program.modules for node in module.nodes)
 
+    @cached_property
+    def options(self) -> frozenset[str]:
+        """The options of the command line that the program names, in scripts distributed by hand."""
+        nodes = (node for module in self.program.modules for node in module.nodes)
+        texts = (node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
+        return frozenset(text for text in texts if text.startswith("--"))
+
     # ---- names ------------------------------------------------------------------------------------------------------
 
     def bind(self, name: str, value: Value, frame: Frame) -> None:

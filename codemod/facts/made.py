@@ -69,6 +69,9 @@ class Made:
         partials: heap cell of a `functools.partial` -> the arguments that it keeps.
         written: call of such an object -> the same call with all arguments, `None` if they have no names there.
         batch_functions: functions whose result was split in a training loop.
+        apart: loaders that give each process batches of its own, in scripts distributed by hand, and
+        unclear: those of which that isn't known.
+        agreed: functions with the parameters that they give to a collective.
         filled: hand-made batches into which rows are written after they were made.
     """
 
@@ -101,3 +104,6 @@ class Made:
     written: dict[ast.Call, ast.Call | None] = field(default_factory=dict)
     batch_functions: set[ast.AST] = field(default_factory=set)
     filled: set[ast.AST] = field(default_factory=set)
+    apart: set[ast.AST] = field(default_factory=set)
+    unclear: set[ast.AST] = field(default_factory=set)
+    agreed: dict[ast.AST, set[str]] = field(default_factory=dict)

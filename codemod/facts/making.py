@@ -6,7 +6,7 @@ import ast
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from . import containers, losses, owners
+from . import containers, losses, owners, ranks
 from .values import EMPTY, GLOBAL, HOST, Role, Value, union
 
 if TYPE_CHECKING:
@@ -78,6 +78,8 @@ def _data(ip: Interpreter, ref: str, last: str, arguments: Arguments, node: ast.
         ip.heap.store(cell, "dataset", arguments.get(0, "dataset"))
         ip.heap.store(cell, "collate_fn", arguments.get(6, "collate_fn"))
         _remember_batch_size(ip, arguments, node)
+        if ip.program.by_hand:
+            ranks.loader(ip, arguments, node)
         return replace(value, sources=frozenset({node}))
     if last == "random_split":
         dataset = arguments.get(0, "dataset")
@@ -93,6 +95,8 @@ def _data(ip: Interpreter, ref: str, last: str, arguments: Arguments, node: ast.
         ip.heap.store(cell, "count", Value(const=count) if known else EMPTY)
     elif last in ("Subset", "ConcatDataset"):
         ip.heap.store(cell, "dataset", arguments.get(0, "dataset"))
+    elif ip.program.by_hand and last.endswith("BatchSampler"):
+        ip.heap.store(cell, "sampler", arguments.get(0, "sampler"))
     return value
 
 

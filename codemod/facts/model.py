@@ -214,11 +214,15 @@ class LoaderFact:
         call: the constructor call.
         feeds_model: whether a batch of it reaches a prepared model.
         sharded: already inside `runtime.shard(…)`.
+        apart: it gives each process batches of its own, in a script distributed by hand, or
+        unclear: that can't be told.
     """
 
     call: ast.Call
     feeds_model: bool
     sharded: bool
+    apart: bool = False
+    unclear: bool = False
 
 
 @dataclass(frozen=True)

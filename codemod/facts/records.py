@@ -51,7 +51,7 @@ def _fill_places(facts: Facts, ip: Interpreter) -> None:
     facts.optimizers = [_optimizer(item) for item in sorted(optimizers, key=lambda o: position(o.call))]
     facts.models = _models(facts, ip)
     facts.loaders = [
-        LoaderFact(call, call in sites.feeds, call in sites.sharded)
+        LoaderFact(call, call in sites.feeds, call in sites.sharded, call in made.apart, call in made.unclear)
         for call in sorted(filter(holds, made.loaders), key=position)
     ]
 

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from . import ahead, attributes, expressions, implied, modules, narrowing, stores
+from . import ahead, attributes, expressions, implied, modules, narrowing, ranks, stores
 from .frame import Frame, join_env
 from .values import HOST, FunctionRef, Value, join
 
@@ -179,6 +179,8 @@ def _for(ip: Interpreter, node: ast.For, frame: Frame) -> None:
     frame.fetching = node
     element = expressions.iterate(ip, node.iter, frame)
     frame.fetching = None
+    if ip.program.by_hand and not element.sources:
+        element = ranks.added(element, ranks.of(ip, node.iter))
     _loop(ip, node, frame, element)
 
 

@@ -17,6 +17,7 @@ from . import (
     modules,
     operators,
     pieces,
+    ranks,
     sinks,
     subscripts,
 )
@@ -72,6 +73,8 @@ def _unpack(
         parts = [part] * count
     else:
         parts = [loops.element(ip, value, frame)] * count
+    if ip.program.by_hand and value.ranks:
+        parts = [ranks.added(part, value.ranks) for part in parts]
     for item, part in zip(target.elts, parts):
         store(ip, item, part, statement, frame)
 
@@ -159,6 +162,8 @@ def _item(ip: Interpreter, target: ast.Subscript, value: Value, frame: Frame) ->
         value = sinks.gather(ip, statement.value, value, frame)
     if value.dep is Dep.ROWS and base.objs and isinstance(statement, ast.Assign):
         value = sinks.as_global(ip, statement.value, value, frame)
+    if ip.program.by_hand and isinstance(target.value, ast.Name) and not base.objs and ranks.held(ip, value):
+        ip.bind(target.value.id, ranks.added(base, ranks.held(ip, value)), frame)
     for cell in base.objs:
         if isinstance(index.const, str):
             ip.heap.store(cell, index.const, value)
@@ -253,6 +258,8 @@ def augment(ip: Interpreter, node: ast.AugAssign, frame: Frame) -> None:
     value = operators.combine(ip, node.op, (load, old), (node.value, new), node.value, frame)
     if not frame.forward:
         value = bends.combined(ip, node.op, node.value, (load, old), (node.value, new), value, in_place=True)
+    if ip.program.by_hand:
+        value = ranks.added(value, ranks.held(ip, old) | ranks.held(ip, new))
     store(ip, node.target, value, node, frame)
 
 

@@ -95,6 +95,7 @@ class Value:
         stream: a generator of the program, whose elements are made one after another.
         terms: kinds of the reductions over the batch ("sum", "mean") that it is linear in.
         bends: expressions in which reductions over the batch went into it in a way that is not linear.
+        ranks: what of it is one process's own, or was agreed on, in scripts distributed by hand (see `ranks`).
         built: expressions at which a SAMPLE has to be made whole, or a ROWS counted, if not where it is used.
     """
 
@@ -132,6 +133,7 @@ class Value:
     rows: bool = False
     stream: bool = False
     built: frozenset[ast.expr] = frozenset()
+    ranks: frozenset[object] = frozenset()
     terms: frozenset[str] = frozenset()
     bends: frozenset[ast.expr] = frozenset()
 
@@ -237,6 +239,7 @@ def join(a: Value, b: Value) -> Value:
         rows=a.rows or b.rows,
         stream=a.stream or b.stream,
         built=a.built | b.built,
+        ranks=a.ranks | b.ranks,
         terms=a.terms | b.terms,
         bends=a.bends | b.bends,
     )
