@@ -1,6 +1,7 @@
 """The catalogue of finding codes. Codes are stable: never renumbered, never reused.
 
 Families, by the first digit: see `FAMILIES`.
+From x51 on, codes are of `distify check` alone: what is unsafe in scripts that run on several processes already.
 """
 
 from __future__ import annotations
@@ -519,6 +520,187 @@ _ENTRIES = (
     ),
 )
 
+_OF_CHECK = (
+    # 1xx: data
+    Code(
+        "DST151",
+        "error",
+        "loader not sharded",
+        "every process trains on all of its batches, so several do the work of one, or train in another order",
+        "by hand: DataLoader(…, sampler=DistributedSampler(dataset)); with the runtime: runtime.shard(DataLoader(…)), "
+        "which --fix writes",
+    ),
+    Code(
+        "DST152",
+        "warning",
+        "set_epoch() missing",
+        "a DistributedSampler shuffles by its epoch, so every epoch has the same order",
+        "call sampler.set_epoch(epoch) at the start of each epoch",
+    ),
+    Code(
+        "DST153",
+        "warning",
+        "split drawn by every process",
+        "without a seed each process draws another split, so what one validates on another one trains on",
+        "give it a seed: random_split(…, generator=torch.Generator().manual_seed(0))",
+    ),
+    Code(
+        "DST154",
+        "error",
+        "batch left whole",
+        "every process computes the whole of a batch, or draws random numbers of its own for it",
+        "--fix splits it, or draws at the size of the whole batch: runtime.split(…), runtime.draw(…)",
+    ),
+    # 2xx: step and optimizer
+    Code(
+        "DST251",
+        "error",
+        "backward past the runtime",
+        "gradients stay those of one process's slice, are not scaled for fp16, and no window counts them",
+        "runtime.backward(loss), which --fix writes",
+    ),
+    Code(
+        "DST252",
+        "error",
+        "step or clipping past the runtime",
+        "an infinity on one process would not skip the step on the others, and a norm would be that of a part",
+        "runtime.step(optimizer), runtime.clip_grad_norm_(…), which --fix writes",
+    ),
+    Code(
+        "DST253",
+        "error",
+        "schedule that follows one process",
+        "the learning rate is set by a number of this process's own, so that of the others becomes another one",
+        "reduce it first: dist.all_reduce(loss), divided by the number of processes",
+    ),
+    Code(
+        "DST254",
+        "warning",
+        "no_sync() around the backward alone",
+        "whether gradients are sent is decided in the forward, so they are sent all the same",
+        "put the forward into the block too",
+    ),
+    Code(
+        "DST255",
+        "error",
+        "optimizer built before the model was sharded",
+        "sharding replaces the parameters, so the optimizer steps what the model no longer uses",
+        "shard the model first, then build the optimizer from its parameters",
+    ),
+    Code(
+        "DST256",
+        "error",
+        "norm of one process's shards",
+        "each process clips by the norm of what it holds, so their gradients are scaled differently",
+        "model.clip_grad_norm_(…), the method of FullyShardedDataParallel",
+    ),
+    # 3xx: model
+    Code(
+        "DST351",
+        "error",
+        "model or optimizer not prepared",
+        "its gradients are not shared, so every process trains a model of its own",
+        "runtime.prepare(model, optimizer), which --fix writes",
+    ),
+    Code(
+        "DST352",
+        "error",
+        "forward past the wrapper",
+        "what .module, or another method than the call, computes takes no part in sharing gradients",
+        "call the wrapped model itself: model(x)",
+    ),
+    # 4xx: precision
+    Code(
+        "DST451",
+        "error",
+        "clipping before unscaling",
+        "gradients are still multiplied by the loss scale, so they are clipped to almost nothing",
+        "call scaler.unscale_(optimizer) before it",
+    ),
+    # 5xx: evaluation
+    Code(
+        "DST551",
+        "warning",
+        "number of one process",
+        "it is computed from this process's share of the samples, and shown or stored as if it were that of all",
+        "reduce it first: dist.all_reduce(total), then divide by the reduced count",
+    ),
+    Code(
+        "DST552",
+        "error",
+        "value not reduced",
+        "it is that of this process's slice, and differs from one process to the next",
+        "runtime.mean(…), runtime.sum(…) or runtime.gather(…), which --fix writes",
+    ),
+    # 6xx: control flow
+    Code(
+        "DST651",
+        "error",
+        "collective on some processes only",
+        "those that call it wait for the others for ever",
+        "let all processes call it, and guard what is done with its result",
+    ),
+    Code(
+        "DST652",
+        "error",
+        "decision of one process",
+        "processes that decide otherwise leave the loop, or skip a step, and the rest wait for them for ever",
+        "decide on a reduced value: dist.all_reduce(flag, op=dist.ReduceOp.MAX); with the runtime: runtime.any(…)",
+    ),
+    # 7xx: checkpoints
+    Code(
+        "DST751",
+        "error",
+        "checkpoint written by every process",
+        "all of them write to one file at once, and it may end up broken",
+        "by hand: if dist.get_rank() == 0:; with the runtime: runtime.save(…), which --fix writes",
+    ),
+    Code(
+        "DST752",
+        "note",
+        "keys that begin with module.",
+        "the state of the wrapper can't be loaded into the bare model",
+        "save model.module.state_dict()",
+    ),
+    Code(
+        "DST753",
+        "note",
+        "loaded to the device that it was saved from",
+        "without map_location all processes put a copy on the first device",
+        'torch.load(…, map_location="cpu"), or the device of this process',
+    ),
+    # 8xx: output
+    Code(
+        "DST851",
+        "warning",
+        "tracker started by every process",
+        "each of them makes a run of its own, with its own numbers",
+        "start it on one: if dist.get_rank() == 0:",
+    ),
+    # 9xx: backend and tool
+    Code(
+        "DST951",
+        "warning",
+        "device of the process not set",
+        'a device without a number ("cuda") is the first one, on which all processes would meet',
+        'torch.cuda.set_device(int(os.environ["LOCAL_RANK"])) before anything is moved',
+    ),
+    Code(
+        "DST952",
+        "note",
+        "not converted",
+        "the script trains on one process",
+        "distify rewrite converts it; --diff shows how",
+    ),
+    Code(
+        "DST953",
+        "error",
+        "new since the conversion",
+        "what was written here runs on every process as if it were the only one",
+        "--fix converts it, as another distify rewrite does",
+    ),
+)
+
 FAMILIES: Mapping[str, str] = MappingProxyType(
     {
         "1": "data",
@@ -534,7 +716,10 @@ FAMILIES: Mapping[str, str] = MappingProxyType(
 )
 """What the first digit of a code stands for."""
 
-CODES: Mapping[str, Code] = MappingProxyType({entry.code: entry for entry in _ENTRIES})
+CODES: Mapping[str, Code] = MappingProxyType({entry.code: entry for entry in (*_ENTRIES, *_OF_CHECK)})
+
+OF_CHECK = frozenset(entry.code for entry in _OF_CHECK)
+"""Codes that conversions never report."""
 
 
 def family(code: str) -> str:

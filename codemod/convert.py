@@ -11,11 +11,12 @@ from pathlib import Path
 
 from .files import FileError, TooLarge, expand, limited, read, reason
 from .options import OptionError, Options, configuration
+from .plan import make_plans
 from .report.diff import unified
 from .report.stream import complain, progress, put, put_diff, say
 from .report.text import Wording, report
 from .rewrite import InternalError, Result
-from .rewriter import Rewriter
+from .rewriter import Planner, Rewriter
 from .source import SourceError
 from .targets import STDIN, Item, check_home, placed, target
 from .writing import PartlyWritten, Replacement, other_names, write_all
@@ -147,11 +148,13 @@ def standard_input() -> bytes:
         raise FileError(f"standard input: {reason(error)}") from None
 
 
-def converted(request: Request, items: Sequence[Item]) -> tuple[list[tuple[Item, Result]], list[str], list[str]]:
+def converted(
+    request: Request, items: Sequence[Item], planner: Planner = make_plans
+) -> tuple[list[tuple[Item, Result]], list[str], list[str]]:
     """The results of all files that could be converted and of the modules they import; what was said of those that
     could not; and the folders that the project of each script lies in."""
     follows = request.follow and list(request.paths) != [STDIN]
-    rewriter = Rewriter(module_bytes if follows else None)
+    rewriter = Rewriter(module_bytes if follows else None, planner)
     given = {os.path.realpath(item.name): item for item in items}
     results: list[Result] = []
     failed: dict[str, str] = {}

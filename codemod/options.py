@@ -27,6 +27,9 @@ DEFAULTS: Mapping[str, str | int] = MappingProxyType(
 TOOL: Mapping[str, int] = MappingProxyType({"budget": 120})
 """Options of the codemod alone, with their defaults: no run knows them."""
 
+TABLES = ("check",)
+"""Tables of other verbs inside `[tool.distify]`, which read them themselves."""
+
 # Variables that steer the runtime or help to find mistakes, and are no options of a run.
 SWITCHES = ("DISTIFY_ALL_RANKS", "DISTIFY_DEBUG", "DISTIFY_TIMEOUT", "DISTIFY_TRACE")
 
@@ -151,16 +154,35 @@ def read_environment(environment: Mapping[str, str]) -> dict[str, str | int]:
 
 def read_pyproject(start: Path) -> dict[str, str | int]:
     """The checked `[tool.distify]` table of the nearest pyproject.toml at or above `start`; empty if there is none."""
+    file, table = tool_table(start)
+    values: dict[str, str | int] = {}
+    for key, value in table.items():
+        name = str(key).replace("-", "_")
+        if name in TABLES and isinstance(value, dict):
+            continue
+        if name not in DEFAULTS and name not in TOOL:
+            valid = nearest(str(key), (*DEFAULTS, *TOOL, *TABLES))
+            raise OptionError(f"{file}: [tool.distify]: unknown key '{key}', {valid}")
+        values[name] = parse(name, value, f"{file}: [tool.distify] {key}")
+    return values
+
+
+def tool_table(start: Path) -> tuple[Path | None, dict[str, Any]]:
+    """The nearest pyproject.toml at or above a script or folder, and its `[tool.distify]` table as it is.
+
+    Raises:
+        OptionError: it can't be read.
+    """
     start = start.absolute()
     for folder in (start, *start.parents):
         file = folder / "pyproject.toml"
         if os.path.isfile(file):  # `Path.is_file` raises where a folder above can't be searched
-            return read_table(file)
-    return {}
+            return file, read_table(file)
+    return None, {}
 
 
-def read_table(file: Path) -> dict[str, str | int]:
-    """The checked `[tool.distify]` table of one pyproject.toml."""
+def read_table(file: Path) -> dict[str, Any]:
+    """The `[tool.distify]` table of one pyproject.toml, not checked yet."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:
@@ -176,11 +198,4 @@ def read_table(file: Path) -> dict[str, str | int]:
         raise OptionError(f"{file}: {error}") from None
     if not isinstance(table, dict):
         raise OptionError(f"{file}: [tool.distify] must be a table")
-    values: dict[str, str | int] = {}
-    for key, value in table.items():
-        name = str(key).replace("-", "_")
-        if name not in DEFAULTS and name not in TOOL:
-            valid = nearest(str(key), (*DEFAULTS, *TOOL))
-            raise OptionError(f"{file}: [tool.distify]: unknown key '{key}', {valid}")
-        values[name] = parse(name, value, f"{file}: [tool.distify] {key}")
-    return values
+    return table

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from .budget import Budget, Exceeded
@@ -22,19 +23,27 @@ TOO_LONG = "DST905"
 
 @dataclass(frozen=True)
 class Plan:
-    """What the rules ask for in one file."""
+    """What the rules ask for in one file; `told` are findings that keep nothing from being edited."""
 
     edits: list[Edit]
     findings: list[Finding]
     training: bool
     entry: bool
+    told: list[Finding] = field(default_factory=list)
 
 
 def make_plans(program: Program, options: Options) -> list[tuple[Module, Plan]]:
     """What is to be done in the files of a program; a program whose analysis takes too long is refused."""
+    return given_up(program, options, lambda budget: _plans(program, options, budget))
+
+
+def given_up(
+    program: Program, options: Options, work: Callable[[Budget], list[tuple[Module, Plan]]]
+) -> list[tuple[Module, Plan]]:
+    """The plans that some work makes; of a program that takes too long, a refusal."""
     budget = Budget(int(options.effective("budget")))
     try:
-        return _plans(program, options, budget)
+        return work(budget)
     except Exceeded:
         modules = [module for module in program.modules if module.path]
         others = f" and of the {len(modules) - 1} files that it imports" if len(modules) > 1 else ""
@@ -137,7 +146,7 @@ class File:
         """What came out."""
         if not self.plans:
             return Result(self.path, self.data, self.data)
-        findings = [item for plan in self.plans.values() for item in plan.findings]
+        findings = [item for plan in self.plans.values() for item in (*plan.findings, *plan.told)]
         findings += [self.unsafe] if self.unsafe is not None else []
         counts = Counter(edit.kind for edit in self.edits() if not isinstance(edit, AddImport)) if self.text else {}
         source = self.decoded()

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from .changes import Change
 from .findings import Finding
-from .options import Options
+from .options import OptionError, Options
 from .source import SourceError
 
 DEPTH = 10_000
@@ -94,7 +94,7 @@ def careful(path: str) -> Iterator[None]:
         warnings.simplefilter("ignore")  # the compiler's own warnings about the source are for its user at run time
         try:
             yield
-        except (SourceError, InternalError):
+        except (SourceError, InternalError, OptionError):
             raise
         except (RecursionError, MemoryError) as error:
             if os.environ.get("DISTIFY_DEBUG"):

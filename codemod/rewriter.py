@@ -9,10 +9,12 @@ from dataclasses import replace
 from .files import within
 from .nearby import Nearby
 from .options import Options
-from .plan import TOO_LONG, File, apply_to, make_plans, real
+from .plan import TOO_LONG, File, Plan, apply_to, make_plans, real
 from .program import Module, Program, has_main_guard, project_root
 from .rewrite import InternalError, Result, careful, check_syntax
 from .source import SourceError
+
+Planner = Callable[[Program, Options], "list[tuple[Module, Plan]]"]
 
 GRACE = 4  # a second conversion may take so many times the budget of the first
 
@@ -23,10 +25,12 @@ class Rewriter:
     Args:
         read: gives the bytes of a module that a script imports, `None` if there are none; without it, each file is
             converted by itself.
+        planner: says what is to be done in the files of a program.
     """
 
-    def __init__(self, read: Callable[[str], bytes | None] | None) -> None:
+    def __init__(self, read: Callable[[str], bytes | None] | None, planner: Planner = make_plans) -> None:
         self._read = read
+        self._planner = planner
         self._files: dict[str, File] = {}
         self._roots: list[tuple[str, Options]] = []
         self._programs: dict[str, Program] = {}
@@ -78,7 +82,7 @@ class Rewriter:
             InternalError: a mistake of distify.
         """
         with careful(path):
-            planned = make_plans(self._programs[path], options)
+            planned = self._planner(self._programs[path], options)
         self._roots.append((path, options))
         for module, plan in planned:
             self._file(module).add(path, plan)
@@ -148,7 +152,7 @@ class Rewriter:
             return
         # A program that was analysed in time is not a slow one after its conversion: then it is distify's mistake.
         longer = replace(options, budget=GRACE * int(options.effective("budget")))
-        for module, plan in make_plans(self._program(path, texts), longer):
+        for module, plan in self._planner(self._program(path, texts), longer):
             if any(item.code == TOO_LONG for item in plan.findings):
                 raise InternalError(f"{module.path}: the converted program takes too long to analyse")
             text = texts.get(real(module.path))

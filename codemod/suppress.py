@@ -7,6 +7,7 @@ import io
 import re
 import tokenize
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from .codes import CODES
 from .edits import Edit, Enclose, Span
@@ -20,32 +21,53 @@ BLANK = (tokenize.NL, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
 Ignored = Mapping[int, frozenset[str]]
 
 
-def ignored(text: str) -> tuple[Ignored, list[Finding]]:
-    """The codes that are ignored on each line, and findings about comments that name no code of the catalogue.
+@dataclass(frozen=True)
+class Comment:
+    """A comment `# distify: ignore[…]`.
 
-    A comment counts for its own line, and at the end of a statement for all lines of the statement.
+    Attributes:
+        place: where it begins.
+        codes: the names in it.
+        lines: those that it counts for: its own, and at the end of a statement all of the statement.
     """
-    if "distify:" not in text:
-        return {}, []
+
+    place: Span
+    codes: frozenset[str]
+    lines: range
+
+
+def ignored(text: str) -> tuple[Ignored, list[Finding]]:
+    """The codes that are ignored on each line, and findings about comments that name no code of the catalogue."""
     codes: dict[int, set[str]] = {}
     wrong: list[Finding] = []
+    for comment in comments(text):
+        wrong += unknown(set(comment.codes), comment.place)
+        for row in comment.lines:
+            codes.setdefault(row, set()).update(comment.codes)
+    return {row: frozenset(names) for row, names in codes.items() if names}, wrong
+
+
+def comments(text: str) -> list[Comment]:
+    """All comments of a text that ignore something, with the lines that they count for."""
+    if "distify:" not in text:
+        return []
+    found: list[Comment] = []
     first = 0
     for token in tokenize.generate_tokens(io.StringIO(NEWLINE.sub("\n", text)).readline):
         row = token.start[0]
         if token.type == tokenize.COMMENT:
             match = COMMENT.search(token.string)
             if match is not None:
-                names = {name.strip() for name in (match.group(1) or "").split(",") if name.strip()}
+                names = frozenset(name.strip() for name in (match.group(1) or "").split(",") if name.strip())
                 column = len(token.line[: token.start[1] + match.start()].encode())
-                codes.setdefault(row, set()).update(names)
-                wrong += unknown(names, Span(row, column, row, column + 1))
+                found.append(Comment(Span(row, column, row, column + 1), names, range(row, row + 1)))
         elif token.type == tokenize.NEWLINE:
-            for above in range(first or row, row):
-                codes.setdefault(above, set()).update(codes.get(row, ()))
+            if found and found[-1].place.line == row:
+                found[-1] = replace(found[-1], lines=range(first or row, row + 1))
             first = 0
         elif token.type not in BLANK:
             first = first or row
-    return {row: frozenset(names) for row, names in codes.items() if names}, wrong
+    return found
 
 
 def unknown(names: set[str], place: Span) -> list[Finding]:

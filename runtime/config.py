@@ -23,8 +23,8 @@ CHOICES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 INTEGERS: Mapping[str, tuple[int, int | None]] = MappingProxyType({"accumulate": (1, None), "zero_stage": (0, 3)})
 
-# Options of the codemod, which a run passes over.
-REWRITING = ("budget",)
+# Options of the codemod, which a run passes over, and its tables.
+REWRITING = ("budget", "check")
 
 # Variables that steer the runtime but are no options of a run.
 SWITCHES = ("DISTIFY_ALL_RANKS", "DISTIFY_DEBUG", "DISTIFY_TIMEOUT", "DISTIFY_TRACE")

@@ -6,7 +6,17 @@ import dataclasses
 
 import pytest
 
-from distify.codemod.options import CHOICES, DEFAULTS, INTEGERS, SWITCHES, TOOL, OptionError, Options, configuration
+from distify.codemod.options import (
+    CHOICES,
+    DEFAULTS,
+    INTEGERS,
+    SWITCHES,
+    TABLES,
+    TOOL,
+    OptionError,
+    Options,
+    configuration,
+)
 
 
 def test_given_holds_what_was_given_in_order():
@@ -102,7 +112,7 @@ def test_the_runtime_has_the_same_options():
     assert config.INTEGERS == INTEGERS
     assert dataclasses.asdict(config.Config()) == DEFAULTS
     assert config.SWITCHES == SWITCHES
-    assert tuple(TOOL) == config.REWRITING
+    assert (*TOOL, *TABLES) == config.REWRITING
 
 
 @pytest.mark.parametrize("backend", ["ddp", "fsdp"])

@@ -1,0 +1,122 @@
+"""What all processes must call together; no check by itself."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING
+
+from ..facts.values import Role
+from ..rules._source import keyword_value, position
+
+if TYPE_CHECKING:
+    from ..facts.model import Facts
+
+SPACE = "torch.distributed."
+TOGETHER = frozenset(
+    ["all_gather", "all_gather_coalesced", "all_gather_into_tensor", "all_gather_object", "all_reduce",
+     "all_reduce_coalesced", "all_to_all", "all_to_all_single", "barrier", "broadcast", "broadcast_object_list",
+     "gather", "gather_object", "monitored_barrier", "reduce", "reduce_scatter", "reduce_scatter_tensor", "scatter",
+     "scatter_object_list", "destroy_process_group", "new_group", "checkpoint.save", "checkpoint.load"]
+)  # fmt: skip
+OF_RUNTIME = frozenset(
+    ["any", "averaged", "backward", "barrier", "clip_grad_norm_", "clone", "full", "gather", "load", "load_state_dict",
+     "main_first", "max", "mean", "min", "on_main", "prepare", "save", "state_dict", "step", "stopping", "sum"]
+)  # fmt: skip
+FULLY_SHARDED = (
+    "torch.distributed.fsdp.FullyShardedDataParallel",
+    "torch.distributed.fsdp.fully_sharded_data_parallel.FullyShardedDataParallel",
+    "torch.distributed.fsdp.fully_shard",
+    "torch.distributed._composable.fsdp.fully_shard",
+)
+
+
+class Collectives:
+    """The calls of a program that all processes must make, and its functions that make some. In `Facts.shared`."""
+
+    def __init__(self, facts: Facts) -> None:
+        self.sharded = any(name in file.calls for file in facts.program for name in FULLY_SHARDED)
+        self._inside: dict[ast.AST, str] = {}
+        self._direct: dict[ast.AST, str] = {}
+        backwards = {id(call) for file in facts.program for step in file.steps for call in step.backwards}
+        for file in facts.program:
+            for node in file.nodes:
+                name = self._name(file, node, backwards) if isinstance(node, ast.Call) else ""
+                if name:
+                    self._direct[node] = name
+        self._spread(facts)
+
+    def _spread(self, facts: Facts) -> None:
+        """Functions that make collective calls, by what they call."""
+        for call, name in self._direct.items():
+            for file in facts.program:
+                if file.holds(call):
+                    function = file.enclosing(call, ast.FunctionDef, ast.AsyncFunctionDef)
+                    if function is not None:
+                        self._inside.setdefault(function, name)
+        changed = True
+        while changed:
+            changed = False
+            for file in facts.program:
+                for node in file.nodes:
+                    function = file.enclosing(node, ast.FunctionDef) if isinstance(node, ast.Call) else None
+                    if function is None or function in self._inside or not isinstance(node, ast.Call):
+                        continue
+                    inner = [ref.node for ref in file.value(node.func).defs if ref.node in self._inside]
+                    if inner:
+                        self._inside[function] = self._inside[inner[0]]
+                        changed = True
+
+    def _name(self, facts: Facts, call: ast.Call, backwards: set[int]) -> str:
+        """What a call does together with the other processes, "" if it does nothing so."""
+        qualified = facts.names.qualified(call.func) or ""
+        if qualified.startswith(SPACE) and qualified[len(SPACE) :] in TOGETHER:
+            group = keyword_value(call, "group")
+            own = group is not None and not (isinstance(group, ast.Constant) and group.value is None)
+            return "" if own else qualified[len(SPACE) :]
+        if qualified.startswith("distify.runtime."):
+            name = qualified[len("distify.runtime.") :]
+            return f"runtime.{name}" if name in OF_RUNTIME else ""
+        if id(call) in backwards:
+            return "backward"
+        if not isinstance(call.func, ast.Attribute):
+            return ""
+        held = facts.value(call.func.value)
+        if self.sharded and call.func.attr == "state_dict" and held.has(Role.MODEL) and not held.part:
+            return "state_dict of a sharded model"
+        return ""
+
+    def of(self, facts: Facts, call: ast.Call) -> str:
+        """What a call does together with the other processes, directly or in functions of the program."""
+        if call in self._direct:
+            return self._direct[call]
+        inner = (self._inside[ref.node] for ref in facts.value(call.func).defs if ref.node in self._inside)
+        return next(inner, "")
+
+    def is_direct(self, call: ast.Call) -> bool:
+        """Whether a call is a collective one by itself."""
+        return call in self._direct
+
+    def twins(self, facts: Facts, call: ast.Call) -> list[ast.Call]:
+        """The other calls of the same kind in the same function, in source order."""
+        home = facts.enclosing(call, ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+        name = self._direct.get(call)
+        return sorted(
+            (
+                node
+                for node, other in self._direct.items()
+                if node is not call
+                and other == name
+                and facts.holds(node)
+                and facts.enclosing(node, ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda) is home
+                and isinstance(node, ast.Call)
+            ),
+            key=position,
+        )
+
+
+def of_program(facts: Facts) -> Collectives:
+    """The collectives of the program of a file."""
+    found = facts.shared.get("collectives")
+    if not isinstance(found, Collectives):
+        found = facts.shared["collectives"] = Collectives(facts)
+    return found

@@ -1,0 +1,151 @@
+"""Which statements run on some processes only; no check by itself."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from ..facts.ranks import Mark
+from ..rules._source import FUNCTIONS, ancestors
+
+if TYPE_CHECKING:
+    from ..facts.model import Facts
+
+LEAVES = (ast.Return, ast.Continue, ast.Break, ast.Raise)
+RANKS = range(4)
+MATCHES: dict[type[ast.cmpop], Callable[[int, int], bool]] = {
+    ast.Eq: lambda a, b: a == b,
+    ast.NotEq: lambda a, b: a != b,
+    ast.Lt: lambda a, b: a < b,
+    ast.LtE: lambda a, b: a <= b,
+    ast.Gt: lambda a, b: a > b,
+    ast.GtE: lambda a, b: a >= b,
+}
+# What a test is called in a module that can't be looked into, if it asks for the process.
+SAYS = ("main", "rank", "master", "zero", "primary", "chief")
+
+
+class Guards:
+    """Tells what is guarded by the number of the process. Of one program, kept in `Facts.shared`."""
+
+    def __init__(self, facts: Facts) -> None:
+        self._files = facts.program
+        self._sites: dict[ast.AST, list[tuple[Facts, ast.Call]]] = {}
+        for file in facts.program:
+            for node in file.nodes:
+                if not isinstance(node, ast.Call):
+                    continue
+                for ref in file.value(node.func).defs:
+                    self._sites.setdefault(ref.node, []).append((file, node))
+
+    def sites(self, function: ast.AST) -> list[tuple[Facts, ast.Call]]:
+        """Where a function of the program is called."""
+        return self._sites.get(function, [])
+
+    def guarded(
+        self, facts: Facts, node: ast.AST, *, perhaps: bool = False, seen: frozenset[ast.AST] = frozenset()
+    ) -> bool:
+        """Whether a node runs on some processes only.
+
+        Args:
+            facts: of its file.
+            node: what runs.
+            perhaps: whether what may be a guard, in code that can't be looked into, counts as one.
+            seen: functions that are being asked about.
+        """
+        if self.test_of(facts, node, perhaps=perhaps) is not None:
+            return True
+        function = next((item for item in ancestors(facts, node) if isinstance(item, FUNCTIONS)), None)
+        if function is None or function in seen:
+            return False
+        if perhaps and getattr(function, "decorator_list", []):
+            return True
+        sites = self.sites(function)
+        inner = seen | {function}
+        return bool(sites) and all(self.guarded(file, call, perhaps=perhaps, seen=inner) for file, call in sites)
+
+    def test_of(self, facts: Facts, node: ast.AST, *, perhaps: bool = False) -> ast.AST | None:
+        """The condition on the process that a node stands under in its function."""
+        child = node
+        for item in ancestors(facts, node):
+            if isinstance(item, FUNCTIONS):
+                return None
+            tests: list[ast.expr] = []
+            if isinstance(item, (ast.If, ast.While, ast.IfExp)) and child is not item.test:
+                tests = [item.test]
+            elif isinstance(item, ast.BoolOp):
+                tests = list(before(item.values, child))
+            if any(self.asks(facts, test, perhaps) for test in tests):
+                return item
+            for above in preceding(item, child):
+                leaves = isinstance(above, ast.If) and isinstance(above.body[-1], LEAVES) and not above.orelse
+                if isinstance(above, ast.If) and leaves and self.asks(facts, above.test, perhaps):
+                    return above
+            child = item
+        return None
+
+    def asks(self, facts: Facts, test: ast.expr, perhaps: bool = False) -> bool:
+        """Whether a condition holds on some processes and not on others."""
+        if isinstance(test, ast.BoolOp):
+            return any(self.asks(facts, part, perhaps) for part in test.values)
+        if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            return self.asks(facts, test.operand, perhaps)
+        if perhaps and any(may_ask(facts, node) for node in ast.walk(test)):
+            return True
+        if Mark.RANK not in facts.value(test).ranks:
+            return False
+        if isinstance(test, ast.Compare) and isinstance(test.ops[0], (ast.Is, ast.IsNot)):
+            return perhaps  # `writer is not None`, where one process has a writer
+        return not (isinstance(test, ast.Compare) and is_same_for_all(test))
+
+
+def of_program(facts: Facts) -> Guards:
+    """The guards of the program of a file."""
+    found = facts.shared.get("guards")
+    if not isinstance(found, Guards):
+        found = facts.shared["guards"] = Guards(facts)
+    return found
+
+
+def before(values: list[ast.expr], child: ast.AST) -> Iterator[ast.expr]:
+    """The operands that are asked before another one."""
+    for value in values:
+        if value is child:
+            return
+        yield value
+
+
+def preceding(parent: ast.AST, child: ast.AST) -> Iterator[ast.stmt]:
+    """The statements before one in its block."""
+    for name in ("body", "orelse", "finalbody"):
+        block = getattr(parent, name, None)
+        if isinstance(block, list) and any(item is child for item in block):
+            for item in block:
+                if item is child:
+                    return
+                yield item
+
+
+def may_ask(facts: Facts, node: ast.AST) -> bool:
+    """Whether code that can't be looked into may ask for the number of the process: by what it is called."""
+    name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    return any(word in name.lower() for word in SAYS)
+
+
+def is_same_for_all(test: ast.Compare) -> bool:
+    """Whether a comparison of the number of the process with a constant comes out alike for all: `local_rank != -1`."""
+    if len(test.ops) != 1:
+        return False
+    other, match = number(test.comparators[0]), MATCHES.get(type(test.ops[0]))
+    if other is None or match is None:
+        return False
+    return len({match(rank, other) for rank in RANKS}) == 1
+
+
+def number(node: ast.expr) -> int | None:
+    """A whole number as it is written."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        inner = number(node.operand)
+        return None if inner is None else -inner
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, int) else None

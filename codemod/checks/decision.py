@@ -1,0 +1,82 @@
+"""A branch that leaves a loop, or takes part in a step, by a number of one process.
+
+    if loss.item() > 10:        # another process may go on, and wait for this one for ever
+        continue
+
+Also one by its clock. Where the process ends itself, the launcher ends the others: that is no hang
+(Lightning-AI/pytorch-lightning#379, NVIDIA-NeMo/Automodel#2468, pytorch/pytorch#22834).
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ..facts.ranks import Mark, is_own
+from ..findings import Finding, finding
+from ..rules._source import FUNCTIONS, LOOPS
+from . import Kind, check
+from ._collectives import of_program as collectives_of
+
+if TYPE_CHECKING:
+    from ..facts.model import Facts
+
+
+@check("decision", Kind.BY_HAND)
+def decision(facts: Facts) -> Iterator[Finding]:
+    """`break`, `continue`, `return` and collectives that depend on what is one process's own."""
+    for node in facts.nodes:
+        if not isinstance(node, (ast.If, ast.While)):
+            continue
+        value = facts.value(node.test)
+        timed = Mark.CLOCK in value.ranks and Mark.AGREED not in value.ranks and Mark.RANK not in value.ranks
+        if not (is_own(value) or timed) or not steers(facts, node):
+            continue
+        what = "the clock of one process" if timed else "a number of one process"
+        message = f"This depends on {what}: others may decide otherwise, and wait for it for ever."
+        yield finding("DST652", node.test, message)
+
+
+def steers(facts: Facts, node: ast.If | ast.While) -> bool:
+    """Whether a branch changes what the process takes part in."""
+    if isinstance(node, ast.While):
+        return any(takes_part(facts, inner) for statement in node.body for inner in ast.walk(statement))
+    loop = any(isinstance(item, LOOPS) for item in around(facts, node))
+    for statement in [*node.body, *node.orelse]:
+        for inner in ast.walk(statement):
+            if isinstance(inner, (ast.Break, ast.Continue)) and loop and leaves(facts, inner, node):
+                return True
+            if isinstance(inner, ast.Return) and loop:
+                return True
+            if takes_part(facts, inner):
+                return True
+    return False
+
+
+def around(facts: Facts, node: ast.AST) -> Iterator[ast.AST]:
+    """What is around a node in its function."""
+    found = facts.parents.get(node)
+    while found is not None and not isinstance(found, FUNCTIONS):
+        yield found
+        found = facts.parents.get(found)
+
+
+def leaves(facts: Facts, node: ast.AST, branch: ast.AST) -> bool:
+    """Whether a `break` or `continue` is of a loop around the branch, and one in which processes meet."""
+    for item in around(facts, node):
+        if item is branch:
+            return any(meet(facts, loop) for loop in around(facts, branch) if isinstance(loop, LOOPS))
+        if isinstance(item, LOOPS):
+            return False
+    return False
+
+
+def meet(facts: Facts, loop: ast.AST) -> bool:
+    """Whether processes meet in a loop."""
+    return any(takes_part(facts, inner) for inner in ast.walk(loop))
+
+
+def takes_part(facts: Facts, node: ast.AST) -> bool:
+    """Whether a node is something that all processes must do."""
+    return isinstance(node, ast.Call) and bool(collectives_of(facts).of(facts, node))

@@ -1,0 +1,32 @@
+"""A random split that every process draws for itself (Lightning-AI/pytorch-lightning#9851).
+
+train_set, val_set = random_split(data, [900, 100])     # no seed anywhere: another split on each process
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ..findings import Finding, finding
+from ..rules._source import calls, keyword_value
+from . import Kind, check
+
+if TYPE_CHECKING:
+    from ..facts.model import Facts
+
+SEEDS = ("manual_seed", "seed_everything", "set_seed", "fork_rng", "set_rng_state", "seed_all")
+
+
+@check("seeds", Kind.BY_HAND)
+def seeds(facts: Facts) -> Iterator[Finding]:
+    """`random_split` in a program that seeds nothing."""
+    for file in facts.program:
+        for node in file.nodes:
+            name = getattr(node, "attr", None) or getattr(node, "id", None)
+            if isinstance(node, (ast.Attribute, ast.Name)) and (name in SEEDS or "seed" in str(name).lower()):
+                return
+    for call in calls(facts, "torch.utils.data.random_split"):
+        if keyword_value(call, "generator") is None and len(call.args) < 3:
+            yield finding("DST153", call)

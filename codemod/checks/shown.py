@@ -1,0 +1,60 @@
+"""A number of one process that is shown, logged or stored as if it were that of all.
+
+    correct += (logits.argmax(1) == y).sum().item()
+    …
+    print(correct / len(test_set))              # dist.all_reduce first
+
+It is too small by the number of processes (jia-zhuang/pytorch-multi-gpu-training#5). What only counts rows is left
+alone, and whatever a collective, or a library that may reduce, had a part in.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ..facts.ranks import is_own
+from ..findings import Finding, finding
+from ..rules._source import position
+from . import Kind, check
+
+if TYPE_CHECKING:
+    from ..facts.model import Facts
+
+PRINTS = ("builtins.print", "tqdm.tqdm.write", "tqdm.write", "warnings.warn")
+LOGS = ("wandb.log", "mlflow.log_metric", "mlflow.log_metrics", "json.dump", "neptune.log_metric", "trackio.log")
+LEVELS = ("debug", "info", "warning", "error", "critical", "log")
+METHODS = frozenset(
+    ["add_scalar", "add_scalars", "add_histogram", "log_metric", "log_metrics", "set_postfix", "set_postfix_str",
+     "set_description", "set_description_str", "writerow", "write", "report_scalar"]
+)  # fmt: skip
+
+
+@check("shown", Kind.BY_HAND)
+def shown(facts: Facts) -> Iterator[Finding]:
+    """Prints, logs and trackers that are given what was not reduced."""
+    for call in sorted((node for node in facts.nodes if isinstance(node, ast.Call)), key=position):
+        given = [item.value if isinstance(item, ast.Starred) else item for item in call.args]
+        given += [keyword.value for keyword in call.keywords]
+        if is_sink(facts, call) and any(is_own(facts.value(item)) for item in given):
+            yield finding("DST551", call)
+
+
+def is_sink(facts: Facts, call: ast.Call) -> bool:
+    """Whether a call shows or stores what it is given."""
+    name = facts.names.qualified(call.func)
+    if name is not None:
+        return name in PRINTS or name in LOGS or (name.startswith("logging.") and name.split(".")[-1] in LEVELS)
+    if not isinstance(call.func, ast.Attribute) or facts.value(call.func).defs:
+        return False
+    if call.func.attr in LEVELS:
+        return any(is_text(item) for item in call.args[:1])
+    return call.func.attr in METHODS
+
+
+def is_text(node: ast.expr) -> bool:
+    """Whether an argument is a message, as loggers take first."""
+    return isinstance(node, (ast.JoinedStr, ast.BinOp)) or (
+        isinstance(node, ast.Constant) and isinstance(node.value, str)
+    )

@@ -1,0 +1,46 @@
+"""Checkpoints and files that every process writes at once; names by the number of the process are its own.
+
+torch.save(model.module.state_dict(), "model.pt")       # if dist.get_rank() == 0:
+with open("log.csv", "w") as file: …
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ..facts.ranks import Mark
+from ..facts.saved import SAVES
+from ..findings import Finding, finding
+from ..rules._source import calls
+from ..rules._writers import openers, path_openers, writers
+from . import Kind, check
+from ._guards import of_program as guards_of
+
+if TYPE_CHECKING:
+    from ..facts.model import Facts
+
+
+@check("writes", Kind.BY_HAND)
+def writes(facts: Facts) -> Iterator[Finding]:
+    """Saves and other writes that no condition on the process is around."""
+    for call in calls(facts, *SAVES):
+        if is_shared(facts, call):
+            yield finding("DST751", call)
+    others = [*writers(facts), *openers(facts), *(call for call, _ in path_openers(facts))]
+    for call in dict.fromkeys(others):
+        if is_shared(facts, call):
+            yield finding(
+                "DST802", call, "All processes write this file at once.", "guard it: if dist.get_rank() == 0:"
+            )
+
+
+def is_shared(facts: Facts, call: ast.Call) -> bool:
+    """Whether all processes make a call, on the same file."""
+    guards = guards_of(facts)
+    told = [*call.args, *(keyword.value for keyword in call.keywords)]
+    if isinstance(call.func, ast.Attribute):
+        told.append(call.func.value)
+    own = any(Mark.RANK in facts.value(item).ranks for item in told)
+    return not own and not guards.guarded(facts, call, perhaps=True)

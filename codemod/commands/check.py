@@ -1,0 +1,81 @@
+"""`distify check`: what a conversion would do, and what has become unsafe in distributed scripts."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+EPILOG = """\b
+Examples:
+  distify check train.py                    what a conversion would do and refuse; what is unsafe
+  distify check src/ --select DST1,DST651   some codes or families of codes only
+  distify check src/ --ignore DST752 --per-file-ignores "examples/*:DST551"
+  distify check train.py --fix              convert, or mend what was written since
+  distify check src/ --format github        annotations of a pull request
+\b
+In pyproject.toml:
+  [tool.distify.check]
+  ignore = ["DST752"]
+  per-file-ignores = {"examples/*" = ["DST551"]}
+\b
+A comment suppresses a finding on its line: # distify: ignore[DST551]
+\b
+Exit codes: 0 nothing found, or notes only; 1 an error or a warning; 2 usage error, unreadable
+input, or a mistake of distify."""
+
+
+def several(flag: str, metavar: str, text: str) -> Any:
+    """An option that may be given more than once."""
+    return typer.Option(flag, metavar=metavar, help=text)
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command to the app."""
+
+    @app.command(epilog=EPILOG)
+    def check(
+        paths: Annotated[
+            list[str], typer.Argument(metavar="PATH", help="Scripts, folders (all .py below), or - for standard input.")
+        ],
+        select: Annotated[list[str] | None, several("--select", "CODES", "Report these codes only.")] = None,
+        ignore: Annotated[list[str] | None, several("--ignore", "CODES", "Don't report these.")] = None,
+        per_file_ignores: Annotated[
+            list[str] | None, several("--per-file-ignores", "PATTERN:CODES", "Don't report these in some files.")
+        ] = None,
+        fix: Annotated[bool, typer.Option("--fix", help="Write what can be mended by a rewrite.")] = False,
+        form: Annotated[
+            str, typer.Option("--format", metavar="FORMAT", help="text, json, github, sarif or markdown.")
+        ] = "text",
+        exit_zero: Annotated[bool, typer.Option("--exit-zero", help="Exit 0 whatever is found.")] = False,
+        follow: Annotated[
+            bool, typer.Option("--follow/--no-follow", help="Check the local modules that a script imports with it.")
+        ] = True,
+        budget: Annotated[
+            str | None, typer.Option("--budget", metavar="SECONDS", help="Give up a program that takes longer; 120.")
+        ] = None,
+        stdin_filename: Annotated[
+            str | None, typer.Option("--stdin-filename", metavar="NAME", help="What to call standard input (-).")
+        ] = None,
+        quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Errors and warnings only.")] = False,
+    ) -> None:
+        """Report what a conversion would do, and what is unsafe in distributed scripts."""
+        if "-" in paths and (len(paths) > 1 or fix):
+            raise typer.BadParameter("'-' (standard input) can't be mixed with files, and not be fixed")
+        if stdin_filename is not None and paths != ["-"]:
+            raise typer.BadParameter("--stdin-filename goes with '-' only")
+        from ..check import Checking
+        from ..check import check as run
+        from ..options import OptionError, nearest, parse
+        from ..report.names import FORMATS
+        from ..selection import Selections
+
+        if form not in FORMATS:
+            raise typer.BadParameter(f"--format: unknown value '{form}', {nearest(form, FORMATS)}")
+        try:
+            selections = Selections.given(select, ignore, per_file_ignores)
+            seconds = None if budget is None else int(parse("budget", budget, "--budget"))
+        except OptionError as error:
+            raise typer.BadParameter(str(error)) from None
+        asked = Checking(paths, selections, fix, form, exit_zero, quiet, follow, stdin_filename, seconds)
+        raise typer.Exit(run(asked))
