@@ -11,7 +11,6 @@ from pathlib import Path
 
 from .files import FileError, TooLarge, expand, limited, read, reason
 from .options import OptionError, Options, configuration
-from .plan import make_plans
 from .report.diff import unified
 from .report.stream import complain, progress, put, put_diff, say
 from .report.text import Wording, report
@@ -149,7 +148,7 @@ def standard_input() -> bytes:
 
 
 def converted(
-    request: Request, items: Sequence[Item], planner: Planner = make_plans
+    request: Request, items: Sequence[Item], planner: Planner | None = None
 ) -> tuple[list[tuple[Item, Result]], list[str], list[str]]:
     """The results of all files that could be converted and of the modules they import; what was said of those that
     could not; and the folders that the project of each script lies in."""

@@ -25,12 +25,12 @@ class Rewriter:
     Args:
         read: gives the bytes of a module that a script imports, `None` if there are none; without it, each file is
             converted by itself.
-        planner: says what is to be done in the files of a program.
+        planner: says what is to be done in the files of a program; if not given, what the rules ask for.
     """
 
-    def __init__(self, read: Callable[[str], bytes | None] | None, planner: Planner = make_plans) -> None:
+    def __init__(self, read: Callable[[str], bytes | None] | None, planner: Planner | None = None) -> None:
         self._read = read
-        self._planner = planner
+        self._planner = planner or make_plans
         self._files: dict[str, File] = {}
         self._roots: list[tuple[str, Options]] = []
         self._programs: dict[str, Program] = {}
