@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..changes import lines_of
-from ..codes import CODES, Code
+from ..codes import CODES, Code, family
+from ..explained import explained, url
 from ..links import DOCS, rule_page
 from ..rewrite import Result
 from .fingerprints import fingerprints
@@ -31,10 +32,6 @@ REWRITE = Code(
     "on several processes it would not perform the run that it performs on one",
     "run distify rewrite on it",
 )
-FAMILIES = {
-    "1": "data", "2": "optimizer", "3": "model", "4": "precision", "5": "evaluation", "6": "control-flow",
-    "7": "checkpoint", "8": "output", "9": "backend",
-}  # fmt: skip
 PLACEHOLDER = re.compile(r"\{(\d+)\}")
 
 Json = dict[str, Any]
@@ -77,22 +74,32 @@ def render(results: Sequence[Result], outcome: Outcome) -> bytes:
 
 def rule(entry: Code) -> Json:
     """What a code means."""
+    own = entry is not REWRITE
+    page = rule_page(entry.code) if own else DOCS
     sentence = f"{entry.title[:1].upper()}{entry.title[1:]}: {entry.why}."
-    page = DOCS if entry is REWRITE else rule_page(entry.code)
     remedy = f" What to do: {entry.remedy}." if entry.remedy else ""
     return {
         "id": entry.code,
-        "name": "".join(word.capitalize() for word in "".join(c if c.isalnum() else " " for c in entry.title).split()),
+        "name": "".join(word.capitalize() for word in re.findall(r"[A-Za-z0-9]+", entry.title)),
         "shortDescription": {"text": f"{entry.title[:1].upper()}{entry.title[1:]}."},
         "fullDescription": {"text": sentence},
         "help": {
             "text": f"{sentence}{remedy} See {page}",
-            "markdown": f"{plain(sentence)}{plain(remedy)} [About {entry.code}]({page}).",
+            "markdown": told_at_length(entry, page) if own else f"{plain(sentence)}{plain(remedy)}",
         },
         "helpUri": page,
         "defaultConfiguration": {"level": entry.level},
-        "properties": {"tags": [FAMILIES.get(entry.code[3:4], "conversion")]},
+        "properties": {"tags": [family(entry.code) if own else "conversion"]},
     }
+
+
+def told_at_length(entry: Code, page: str) -> str:
+    """What `distify explain` says of a code, but for its example."""
+    told = explained(entry.code)
+    parts = [told.section(name).words for name in ("Finds", "Why")]
+    remedy = told.section("Instead").words or (f"{plain(entry.remedy)}." if entry.remedy else "")
+    parts += [f"**What to do:** {remedy}" if remedy else "", ", ".join(f"[{thread}]({url(thread)})" for thread in told.threads)]
+    return "\n\n".join([*filter(None, parts), f"[More about {entry.code}, with an example]({page})"])
 
 
 def plain(text: str) -> str:
