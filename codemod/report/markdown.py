@@ -19,6 +19,7 @@ from .views import LEVELS, View, levels, plural, printable
 
 LIMIT = 65_536
 FAILURES = 20  # are named
+SMALL = 200  # characters in which nothing more can be said
 FULL, FINDINGS, NAME = 0, 1, 2
 SPECIAL = re.compile(r"([\\`*_{}\[\]<>|~&])")
 CALLING = re.compile(r"(?<=[@#])(?=\w)")
@@ -49,26 +50,33 @@ def headline(views: Sequence[View], outcome: Outcome) -> str:
 
 def fitted(top: str, views: Sequence[View]) -> str:
     """The comment, with as much about each file as there is room for: all, its findings, or its name."""
-    tiers = [[section(view, tier) for tier in (FULL, FINDINGS, NAME)] for view in views]
-    text = top + "".join(full for full, _, _ in tiers)
-    if size(text) <= LIMIT:
-        return text
-    room = LIMIT - size(top) - size(note(len(tiers), len(tiers)))
-    kept, chosen = 0, []
-    for tier in tiers:
-        if size(tier[NAME]) > room:
+    text = top
+    for view in views:
+        text += section(view, FULL)
+        if size(text) > LIMIT:
             break
-        room -= size(tier[NAME])
-        kept += 1
-        chosen.append(NAME)
-    for better in (FINDINGS, FULL):  # the findings of all files come before the diff of any
-        for index in range(kept):
-            more = size(tiers[index][better]) - size(tiers[index][chosen[index]])
+    else:
+        return text
+    room = LIMIT - size(top) - size(note(len(views), len(views)))
+    told: list[str] = []
+    for view in views:
+        name = section(view, NAME)
+        if size(name) > room:
+            break
+        room -= size(name)
+        told.append(name)
+    cut = len(told)
+    for tier in (FINDINGS, FULL):  # the findings of all files come before the diff of any
+        for index, view in enumerate(views[: len(told)]):
+            if room < SMALL:
+                break
+            better = section(view, tier)
+            more = size(better) - size(told[index])
             if more <= room:
                 room -= more
-                chosen[index] = better
-    cut = sum(tier != FULL for tier in chosen)
-    return top + note(cut, len(tiers) - kept) + "".join(tiers[index][tier] for index, tier in enumerate(chosen))
+                told[index] = better
+                cut -= tier == FULL
+    return top + note(cut, len(views) - len(told)) + "".join(told)
 
 
 def note(cut: int, unnamed: int) -> str:

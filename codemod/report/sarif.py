@@ -98,7 +98,8 @@ def told_at_length(entry: Code, page: str) -> str:
     told = explained(entry.code)
     parts = [told.section(name).words for name in ("Finds", "Why")]
     remedy = told.section("Instead").words or (f"{plain(entry.remedy)}." if entry.remedy else "")
-    parts += [f"**What to do:** {remedy}" if remedy else "", ", ".join(f"[{thread}]({url(thread)})" for thread in told.threads)]
+    threads = ", ".join(f"[{thread}]({url(thread)})" for thread in told.threads)
+    parts += [f"**What to do:** {remedy}" if remedy else "", threads]
     return "\n\n".join([*filter(None, parts), f"[More about {entry.code}, with an example]({page})"])
 
 
