@@ -43,6 +43,7 @@ def as_dict(check: Check) -> dict[str, Any]:
         "unit": check.unit,
         "compared": check.compared,
         "differ": check.differ,
+        "largest": finite(check.largest),
         "worst": None if check.worst is None else row_as_dict(check.worst),
         "rows": [row_as_dict(row) for row in check.rows[:ROWS]],
         "notes": check.notes,

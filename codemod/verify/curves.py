@@ -98,7 +98,9 @@ def chosen(values: Sequence[float]) -> list[int]:
     size = math.ceil(2 * len(values) / MOST)
     found: set[int] = {0, len(values) - 1}
     for start in range(0, len(values), size):
-        stretch = range(start, min(start + size, len(values)))
+        every = range(start, min(start + size, len(values)))
+        found.update([index for index in every if not math.isfinite(values[index])][:1])
+        stretch = [index for index in every if math.isfinite(values[index])] or [start]
         found |= {min(stretch, key=lambda i: values[i]), max(stretch, key=lambda i: values[i])}
     return sorted(found)
 

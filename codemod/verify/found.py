@@ -43,7 +43,8 @@ class Check:
         compared: how many values of both were compared.
         differ: how many of them differ.
         rows: those that differ, in their order.
-        worst: the value with the largest difference.
+        worst: the value that is nearest to what is not allowed, or farthest beyond.
+        largest: relative difference.
         notes: what the user should know of the comparison.
     """
 
@@ -53,11 +54,13 @@ class Check:
     differ: int = 0
     rows: list[Row] = field(default_factory=list)
     worst: Row | None = None
+    largest: float = 0.0
     notes: list[str] = field(default_factory=list)
 
     def add(self, row: Row) -> None:
         """Take in one value."""
         self.compared += 1
+        self.largest = max(self.largest, row.difference)
         if self.worst is None or (row.excess, row.difference) > (self.worst.excess, self.worst.difference):
             self.worst = row
         if not row.equal:

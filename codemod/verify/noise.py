@@ -21,7 +21,7 @@ NOISE = re.compile(
             rf"\b{DATE}(?:[T _-]{HOUR})?",
             r"\b(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)\w*,? \w{3} +\d+|\b\d{4}[-_]?\d{4}[-_]\d{6}\b",
             r"\b(?:\d+ days?, )?\d+:\d{2}(?::\d{2})?(?:[.,]\d+)?\b",
-            rf"\b{FLOAT}(?:{RATE}|{UNIT})(?![\w/])",
+            rf"\b{FLOAT}(?:{RATE}|{UNIT})(?![\w/]|\.\w)",
             rf"(?i:\b{LABEL}\b\W{{0,4}}(?:(?:is|was|in|of|per \w+)\W{{1,3}})?){FLOAT}",
             r"\b0x[0-9a-fA-F]+\b",
             r"(?i:\bpid\b\W{0,3})\d+",

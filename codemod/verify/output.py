@@ -60,7 +60,9 @@ def compare_line(what: str, a: str, b: str, tolerance: Tolerance, index: int) ->
     if bare == (a, b):
         return row, ""
     quiet, kind = by_numbers(what, *bare, tolerance, index)
-    return (quiet, kind or "noise") if quiet.equal else (row, "")
+    if quiet.equal:
+        return quiet, kind or "noise"
+    return (row if infinite(quiet) else quiet), ""
 
 
 def by_numbers(what: str, a: str, b: str, tolerance: Tolerance, index: int) -> tuple[Row, str]:

@@ -43,7 +43,8 @@ def compare_files(original: Mirror, rewritten: Mirror, tolerance: Tolerance) -> 
     if tensors:
         compare_tensors(check, tensors, tolerance)
     both = [a for a, b in matched if a is not None and b is not None]
-    check.notes.insert(0, f"{plural(len(both), 'file')} written by both runs{': ' if both else ''}{listed(both)}")
+    if both:
+        check.notes.insert(0, f"{plural(len(both), 'file')} written by both runs: {listed(both)}")
     return check
 
 

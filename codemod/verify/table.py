@@ -38,10 +38,10 @@ def on_outcome(script: str, outcome: Outcome) -> Iterator[Line]:
             yield [(f"  {line}"[:WIDTH], "")]
         return
     yield []
-    yield [(columns("", "original", "rewritten", "relative"), "bold")]
-    for check in outcome.checks:
-        yield from on_check(check)
-    yield []
+    rows = [line for check in outcome.checks for line in on_check(check)]
+    if rows:
+        yield [(columns("", "original", "rewritten", "relative"), "bold")]
+        yield from [*rows, []]
     for check in outcome.checks:
         yield from wrapped(summary(check), "", "  ")
     yield []
@@ -51,7 +51,7 @@ def on_outcome(script: str, outcome: Outcome) -> Iterator[Line]:
 def on_check(check: Check) -> Iterator[Line]:
     """The worst value of a check, or those that differ first."""
     if check.equal:
-        if check.worst is not None and not check.worst.what.startswith("process"):
+        if check.worst is not None and check.worst.excess:
             yield from on_row(check.worst, "")
         return
     for row in check.rows[:SHOWN]:
@@ -90,11 +90,11 @@ def summary(check: Check) -> str:
     """How much was compared, in a sentence."""
     text = f"{check.name}: {plural(check.compared, check.unit)} compared"
     if not check.compared:
-        text = f"{check.name}: nothing to compare"
+        text = f"{check.name}: none"
     elif check.differ:
         text += f", {check.differ} of them {'differ' if check.differ > 1 else 'differs'}"
-    elif check.worst is not None and check.worst.difference:
-        text += f", equal up to {check.worst.difference:.1e}"
+    elif check.largest:
+        text += f", equal up to {check.largest:.1e}"
     else:
         text += ", equal"
     return "; ".join([text, *check.notes])
@@ -117,28 +117,27 @@ def verdict(outcome: Outcome) -> Iterator[Line]:
 def matrix(outcomes: Sequence[Outcome]) -> Iterator[Line]:
     """One line for each backend."""
     names = ("losses", "gradients", "output", "files")
-    yield [(f"{'backend':<12}" + "".join(f"{name:>11}" for name in names) + "  result", "bold")]
+    yield [(f"{'backend':<10}" + "".join(f"{name:>10}" for name in names) + "  first difference", "bold")]
     for outcome in outcomes:
         if outcome.unable:
             word = "not installed" if outcome.skipped else "could not run"
-            cells = "".join(f"{'-':>11}" for _ in names)
-            yield [(f"{outcome.name:<12}{cells}  {word}", "dim" if outcome.skipped else "red")]
+            cells = "".join(f"{'-':>10}" for _ in names)
+            yield [(f"{outcome.name:<10}{cells}  {word}", "dim" if outcome.skipped else "red")]
             continue
-        cells = "".join(f"{cell(outcome, name):>11}" for name in names)
-        result = "equal" if outcome.equal else f"differs at {outcome.place}"
-        style = "green" if outcome.equal else "red"
-        yield [(f"{outcome.name:<12}{cells}  {result}"[:WIDTH], style)]
+        cells = "".join(f"{cell(outcome, name):>10}" for name in names)
+        result = "none: equal" if outcome.equal else outcome.place
+        yield [(f"{outcome.name:<10}{cells}  {result}"[:WIDTH], "green" if outcome.equal else "red")]
     yield []
 
 
 def cell(outcome: Outcome, name: str) -> str:
     """The largest difference of one check."""
     check = next((check for check in outcome.checks if check.name == name), None)
-    if check is None or not check.compared or check.worst is None:
+    if check is None or not check.compared:
         return "-"
-    if math.isinf(check.worst.difference):
+    if math.isinf(check.largest):
         return "differs"
-    return f"{check.worst.difference:.1e}" if check.worst.difference else "0"
+    return f"{check.largest:.1e}" if check.largest else "0"
 
 
 def wrapped(text: str, style: str, first: str = "", then: str | None = None) -> Iterator[Line]:

@@ -20,7 +20,7 @@ def told(
 ) -> Iterator[str]:
     """What the user should know of how the programs were run."""
     if not expected.facts.get("seeds"):
-        yield "the script sets no seed: the streams of Python and NumPy are fixed for both runs"
+        yield "the script sets no seed: the random streams of both runs start from a fixed one"
     if request.steps is not None:
         ended = expected.facts.get("stopped")
         yield f"both {'were' if ended else 'would have been'} ended after {request.steps} optimizer steps"

@@ -13,7 +13,7 @@ from typing import Any
 from .after import after
 from .dropout import note_dropout, without_dropout
 from .linked import Links
-from .seeds import fix_numpy, fix_python, watch
+from .seeds import fix_numpy, fix_python, fix_torch
 from .settings import Facts, Settings, taken
 from .tracing import Tracer
 
@@ -74,7 +74,7 @@ def trace(settings: Settings) -> None:
             note_dropout(torch, facts)
         else:
             without_dropout(torch)
-        watch(torch, "manual_seed", facts)
+        fix_torch(torch, settings, facts)
         save = torch.save
 
         def saved(obj: Any, f: Any, *args: Any, **options: Any) -> Any:
@@ -109,6 +109,8 @@ def trace(settings: Settings) -> None:
 
 def chain() -> None:
     """Import the `sitecustomize` that the interpreter would have imported."""
-    sys.modules.pop("sitecustomize", None)
+    ours = sys.modules.pop("sitecustomize", None)
     with suppress(ImportError):
         importlib.import_module("sitecustomize")
+    if ours is not None:  # it is being imported, and has to be there when that is over
+        sys.modules.setdefault("sitecustomize", ours)

@@ -22,6 +22,13 @@ def fix_python(settings: Settings, facts: Facts) -> None:
     watch(random, "seed", facts)
 
 
+def fix_torch(torch: Any, settings: Settings, facts: Facts) -> None:
+    """The streams of torch, on all devices: without a seed they start anywhere."""
+    if settings.lead:
+        torch.manual_seed(SEED)
+    watch(torch, "manual_seed", facts)
+
+
 def fix_numpy(numpy: Any, settings: Settings, facts: Facts) -> None:
     """NumPy's stream, and those of generators that are made without a seed."""
     watch(numpy.random, "seed", facts)

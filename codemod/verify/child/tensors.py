@@ -37,11 +37,16 @@ Found = tuple[str, str, str, float, float]
 class Stand:
     """In place of an object of a class that is not known: keeps what it was made of."""
 
-    name = ""
+    made_of: tuple[Any, ...] = ()
+    state: Any = None
+
+    def __new__(cls, *args: Any, **options: Any) -> Stand:
+        made = super().__new__(cls)
+        made.made_of = (*args, options) if options else args
+        return made
 
     def __init__(self, *args: Any, **options: Any) -> None:
-        self.made_of: tuple[Any, ...] = (*args, options) if options else args
-        self.state: Any = None
+        pass
 
     def __setstate__(self, state: Any) -> None:
         self.state = state
@@ -49,6 +54,10 @@ class Stand:
     def append(self, item: Any) -> None:
         """As pickles of lists do."""
         self.made_of += (item,)
+
+    def extend(self, items: Any) -> None:
+        """As pickles of lists do."""
+        self.made_of += tuple(items)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         self.made_of += ((key, value),)
@@ -64,7 +73,7 @@ class Careful(pickle.Unpickler):
         plain = module in (*KNOWN, *PLAIN) and name in SAFE
         if storage or rebuild or plain:
             return super().find_class(module, name)
-        return type(name, (Stand,), {"name": f"{module}.{name}"})
+        return type(name, (Stand,), {})
 
 
 class Differ:
