@@ -6,12 +6,15 @@ import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import TYPE_CHECKING, Any, overload
 
 from torch.utils.data import BatchSampler, RandomSampler, SequentialSampler, SubsetRandomSampler, WeightedRandomSampler
 
 from .batches import counts
 from .same_data import mark
+
+if TYPE_CHECKING:
+    from .positions import Progress
 
 SIZED = (SequentialSampler, RandomSampler, SubsetRandomSampler, WeightedRandomSampler)  # `len` tells what they yield
 
@@ -84,28 +87,28 @@ class Slices:
         self.per_device = per_device
         self.ahead = ahead
         self.passes: list[Pass] = []
-        self.behind = 0  # batches that the next pass passes over
+        self.progress: Progress | None = None  # of the next pass
 
     def __len__(self) -> int:
         batches = len(self.inner)  # type: ignore[arg-type]
         return -(-batches // self.world_size) if self.per_device else batches
 
-    def watch(self, start: Callable[[], Iterator[Any]], behind: int) -> tuple[Iterator[Any], Pass | None]:
+    def watch(self, start: Callable[[], Iterator[Any]], progress: Progress) -> tuple[Iterator[Any], Pass | None]:
         """A loader's iterator, and its pass over the index lists, if it has any.
 
         Args:
             start: makes the iterator.
-            behind: how many batches it passes over.
+            progress: how many batches it passes over, and what is done before the first is drawn.
         """
         self.passes.clear()
-        self.behind = behind
+        self.progress = progress
         try:
             inner = start()
             # The loader makes an iterator over its index lists once or twice at this moment, and uses the latest one.
             return inner, self.passes[-1] if self.passes else None
         finally:
             self.passes.clear()
-            self.behind = 0
+            self.progress = None
 
     def __iter__(self) -> Pass:
         made = Pass(self)
@@ -133,7 +136,8 @@ class Pass(Iterator[Any]):
         self.made = 0
         self.waiting: list[Any] = []
         self.digest = 0
-        self.behind = slices.behind
+        self.progress = slices.progress
+        self.behind = 0 if self.progress is None else self.progress.batches
         self.caught: int | None = None  # the digest when it had caught up
 
     def catch_up(self) -> None:
@@ -179,6 +183,8 @@ class Pass(Iterator[Any]):
         """The index lists of the next global batch: one, or one per rank; empty at the end."""
         group: list[Any] = []
         wanted = self.slices.world_size if self.slices.per_device else 1
+        if self.progress is not None:
+            self.progress.draw()
         for index in self.indices:
             group.append(index)
             self.digest = zlib.crc32(repr(index).encode(), self.digest)

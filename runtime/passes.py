@@ -112,6 +112,7 @@ class BatchIterator(Wrapped):
         return (*now, False)
 
     def _read(self) -> tuple[Any, tuple[int, ...], int]:
+        self.progress.draw()
         if not self.sharding.per_device or self.sharding.kind == "item":
             return self._arrived(next(self.inner))
         group = [self._whole(next(self.inner))]

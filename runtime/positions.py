@@ -1,22 +1,25 @@
 """How far each sharded loader has come, so that a run which goes on from a checkpoint begins in the middle of a pass.
 
-A pass is replayed: the random streams are set to what they were when it began, the loader is iterated, and what had
-been drawn is passed over; of a map-style data set only the index lists, so that no sample is read. Then the streams
-are set forward again.
+A pass is replayed: the random streams are set to what they were when it began, the loader is iterated, the streams are
+set to what they were before the first draw (other loaders may have begun in between, as in `zip`), and what had been
+drawn is passed over; of a map-style data set only the index lists, so that no sample is read. Then the streams are set
+forward again.
 """
 
 from __future__ import annotations
 
+import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
 from torch.utils.data import DataLoader
 
-from . import generators, streams
+from . import generators, samplers, streams
 from .indices import Pass, Slices
 from .state import DistifyError, state
 
@@ -29,19 +32,35 @@ class Progress:
 
     Attributes:
         begun: random streams and generators when it began.
+        first: the same before the first index or batch was drawn; `None` if none was.
+        drawing: what is done at that moment: notes `first`, or goes back to it.
         batches: how many the loop has got.
         digest: of the index lists that they were made from, 0 if there are none.
         over: it is exhausted.
         apart: it is read in another thread, ahead of what is in use.
         kept: workers of the pass before do its work (`persistent_workers`), so no seed was drawn for them.
+        loader: that of the pass, which the script may hold no more: `for batch in runtime.shard(DataLoader(…))`.
+        after: attributes of the samplers when the checkpoint was written that it is gone on from.
+        saved: how many batches the loop had got when a checkpoint was written, `None` if none was.
     """
 
     begun: Snapshot
+    first: Snapshot | None = None
+    drawing: Callable[[Progress], None] | None = None
     batches: int = 0
     digest: int = 0
     over: bool = False
     apart: bool = False
     kept: bool = False
+    loader: DataLoader[Any] | None = None
+    after: dict[str, Any] = field(default_factory=dict)
+    saved: int | None = None
+
+    def draw(self) -> None:
+        """Before an index or a batch is drawn."""
+        if self.drawing is not None:
+            now, self.drawing = self.drawing, None
+            now(self)
 
 
 @dataclass(eq=False)
@@ -53,12 +72,14 @@ class Position:
         passes: iterators that are alive.
         resume: what the next pass passes over.
         kept: in the run that is gone on with, the next pass had its workers already.
+        noted: tells which attributes of its samplers the run changes.
     """
 
     loader: weakref.ref[DataLoader[Any]]
     passes: weakref.WeakKeyDictionary[Any, Progress] = field(default_factory=weakref.WeakKeyDictionary)
     resume: Progress | None = None
     kept: bool = False
+    noted: samplers.Noted = field(default_factory=dict)
 
     def iterate(
         self,
@@ -77,19 +98,52 @@ class Position:
         """
         progress, now = self._begin(loader)
         with self._making(loader):
-            inner, indices = (start(), None) if slices is None else slices.watch(start, progress.batches)
+            inner, indices = (start(), None) if slices is None else slices.watch(start, progress)
         made = make(inner, indices, progress)
         self._begun(loader, progress, now, made, indices)
         return made
 
     def _begin(self, loader: DataLoader[Any]) -> tuple[Progress, Snapshot | None]:
         """Before an iterator is made: what is to be passed over, and the streams to set when that is done."""
+        self._say_left(loader)
         resume, self.resume = self.resume, None
+        now = self.snapshot(loader)
         if resume is None:
-            return Progress(_snapshot(loader), kept=self.kept or has_workers(loader)), None
-        now = _snapshot(loader)
-        _restore(loader, resume.begun)
-        return resume, now
+            return Progress(now, drawing=partial(self._draw, loader), kept=self.kept or has_workers(loader)), None
+        resume.drawing = partial(self._draw, loader)
+        self._restore(loader, resume.begun)
+        return resume, {**now, "samplers": resume.after}
+
+    def _say_left(self, loader: DataLoader[Any]) -> None:
+        """Say so if a checkpoint holds as running what the loop has left for good."""
+        for one in self.passes.values():
+            if one.over or one.saved is None or one.saved != one.batches:
+                continue
+            one.saved = None
+            if state.rank == 0:
+                warnings.warn(
+                    f"runtime.save_state() has found a pass over {name_of(loader)} that had come to batch "
+                    f"{one.batches}, but another one begins now: a run that goes on from that checkpoint would first "
+                    "end the former. If the script has left it, delete its iterator before it saves: `del` the "
+                    "variable that holds iter(loader), enumerate(loader) or zip(loader, …).",
+                    stacklevel=4,
+                )
+
+    def snapshot(self, loader: DataLoader[Any]) -> Snapshot:
+        """All streams that a pass may draw from, and what its samplers hold."""
+        found = {"streams": streams.capture(), "generators": generator_states(loader)}
+        return {**found, "samplers": samplers.changed(loader, self.noted)}
+
+    def _restore(self, loader: DataLoader[Any], found: Snapshot) -> None:
+        streams.restore(found["streams"])
+        set_generators(loader, found["generators"])
+        samplers.put_back(loader, found.get("samplers", {}), self.noted)
+
+    def _draw(self, loader: DataLoader[Any], progress: Progress) -> None:
+        if progress.first is None:
+            progress.first = self.snapshot(loader)
+        else:
+            self._restore(loader, progress.first)
 
     @contextmanager
     def _making(self, loader: DataLoader[Any]) -> Iterator[None]:
@@ -119,6 +173,7 @@ class Position:
             DistifyError: the pass is not the one that was saved.
         """
         self.passes[iterator] = progress
+        progress.loader = loader
         if now is None:
             return
         try:
@@ -131,7 +186,7 @@ class Position:
             raise DistifyError(_lost(loader, "it ends before the batch at which the checkpoint was written")) from None
         if indices is not None and indices.caught != progress.digest:
             raise DistifyError(_lost(loader, "its sampler draws other samples than before"))
-        _restore(loader, now)
+        self._restore(loader, now)
 
     def running(self) -> Progress | None:
         """The pass that has begun and is not over.
@@ -172,10 +227,10 @@ def of(loader: DataLoader[Any]) -> Position:
     """The position of a loader, from when it is sharded on."""
     known: list[Position] = state.extra.setdefault("positions", [])
     known[:] = [one for one in known if one.loader() is not None]
-    found = Position(weakref.ref(loader))
+    found = Position(weakref.ref(loader), noted=samplers.note(loader))
     known.append(found)
     pending = state.extra.get("positions ahead", [])
-    fits = next((entry for entry in pending if entry[0] == signature(loader)), None)
+    fits = next((one for one in pending if one[0]["signature"] == signature(loader)), None)
     if fits is not None:
         pending.remove(fits)
         fits[1](found)
@@ -191,34 +246,14 @@ def signature(loader: DataLoader[Any]) -> list[Any]:
     return [type(loader.dataset).__name__, size, loader.batch_size]
 
 
-def _held_generators(loader: DataLoader[Any]) -> dict[str, Any]:
-    """The generators that a loader and its samplers keep, by where."""
-    found = {}
-    for owner in ("", "sampler", "batch_sampler", "dataset" if state.world_size == 1 else ""):
-        holder = getattr(loader, owner) if owner else loader
-        for name, item in getattr(holder, "__dict__", {}).items():
-            if generators.get_state(item) is not None:
-                found[f"{owner}.{name}"] = item
-    return found
-
-
 def generator_states(loader: DataLoader[Any]) -> Snapshot:
     """The states of those generators, by where."""
-    return {name: generators.get_state(item) for name, item in _held_generators(loader).items()}
+    return {name: generators.get_state(item) for name, item in samplers.held_generators(loader).items()}
 
 
 def set_generators(loader: DataLoader[Any], found: Snapshot) -> None:
     """Set them to what `generator_states` returned."""
-    held = _held_generators(loader)
+    held = samplers.held_generators(loader)
     for name, item in found.items():
         if name in held:
             generators.set_state(held[name], item)
-
-
-def _snapshot(loader: DataLoader[Any]) -> Snapshot:
-    return {"streams": streams.capture(), "generators": generator_states(loader)}
-
-
-def _restore(loader: DataLoader[Any], found: Snapshot) -> None:
-    streams.restore(found["streams"])
-    set_generators(loader, found["generators"])

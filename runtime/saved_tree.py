@@ -17,6 +17,7 @@ from .state import DistifyError
 
 PLAIN = (type(None), bool, int, float, str)
 CODE = (type, types.FunctionType, types.BuiltinFunctionType, types.MethodType)
+FACTORIES = (None, bool, int, float, str, list, dict, set, tuple)  # of a defaultdict
 Tensors = dict[str, Any]  # whole tensors and pieces, by key
 
 
@@ -45,10 +46,13 @@ def encode(value: Any, key: str, tensors: Tensors, code: bool = False) -> Any:
         return [encode(item, f"{key}.{k}", tensors, code) for k, item in enumerate(value)]
     if kind in (tuple, set, frozenset, torch.Size):
         return {kind.__name__: [encode(item, f"{key}.{k}", tensors, code) for k, item in enumerate(value)]}
-    if kind in (dict, OrderedDict, defaultdict):
+    if kind in (dict, OrderedDict):
         return _encode_mapping(value, key, tensors, code)
+    if kind is defaultdict and (code or value.default_factory in FACTORIES):
+        node = _encode_mapping(value, key, tensors, code)
+        return node if code else {"default": [getattr(value.default_factory, "__name__", None), node]}
     if kind in (bytes, bytearray):
-        return {"bytes": base64.b64encode(value).decode()}
+        return {kind.__name__: base64.b64encode(value).decode()}
     if kind is complex:
         return {"complex": [value.real, value.imag]}
     if kind in (torch.dtype, torch.device):
@@ -75,6 +79,8 @@ def _enter(value: Any, key: str, tensors: Tensors) -> str:
             f"{key} is a {'meta' if value.is_meta else 'sparse or quantized'} tensor, which sharded checkpoints can't "
             "hold. Make it dense, or write it with runtime.save()."
         )
+    while key in tensors:  # {1: a, "1": b}, or a value by a name that the run uses itself
+        key += "'"
     tensors[key] = value.detach() if isinstance(value, Tensor) else value
     return key
 
@@ -115,6 +121,10 @@ def decode(node: Any, tensor: Callable[[str], Any], now: Any = None) -> Any:
         made: dict[Any, Any] = OrderedDict() if tag.startswith("ordered") else {}
         made.update({k: decode(item, tensor, _at(now, k)) for k, item in pairs})
         return made
+    if tag == "default":
+        made = defaultdict(next(one for one in FACTORIES if getattr(one, "__name__", None) == held[0]))
+        made.update(decode(held[1], tensor, now))
+        return made
     if tag in _SEQUENCES:
         return _SEQUENCES[tag](decode(item, tensor, _at(now, k)) for k, item in enumerate(held))
     if tag == "array":
@@ -132,8 +142,8 @@ _SEQUENCES: dict[str, Callable[[Any], Any]] = {
 
 
 def _scalar(tag: str, held: Any) -> Any:
-    if tag == "bytes":
-        return base64.b64decode(held)
+    if tag in ("bytes", "bytearray"):
+        return base64.b64decode(held) if tag == "bytes" else bytearray(base64.b64decode(held))
     if tag == "number":
         import numpy
 

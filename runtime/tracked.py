@@ -82,6 +82,8 @@ class TrackedIterator(Wrapped):
     def __next__(self) -> Any:
         progress, indices = self.progress, self.indices
         progress.apart |= not guard.in_own_thread()
+        if indices is None:
+            progress.draw()
         try:
             found = next(self.inner)
         except StopIteration:
@@ -98,5 +100,6 @@ class TrackedIterator(Wrapped):
 
     def skip(self, batches: int) -> None:
         """Read and drop."""
+        self.progress.draw()
         for _ in range(batches):
             next(self.inner)

@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import shutil
+from collections import defaultdict
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -191,7 +192,7 @@ def test_older_ones_are_kept_as_asked_and_leftovers_removed(tmp_path: Path) -> N
 
 @pytest.mark.usefixtures("alone")
 def test_values_come_back_as_they_were_and_others_are_refused(tmp_path: Path) -> None:
-    build()
+    model = build()[0][0]
     generator, numbers = torch.Generator().manual_seed(3), np.random.default_rng(4)
     values: dict[str, Any] = {
         "history": [1, 2.5, float("inf"), None, True, "text", (1, (2,)), {"a": {3: [4]}}],
@@ -201,6 +202,8 @@ def test_values_come_back_as_they_were_and_others_are_refused(tmp_path: Path) ->
         "number": np.float32(0.1),
         "rng": torch.get_rng_state(),
         "dtype": torch.bfloat16,
+        "counted": defaultdict(list, {"loss": [0.5]}),
+        "buffer": bytearray(b"ab"),
     }
     runtime.save_state(tmp_path, generator=generator, numbers=numbers, **values)
     drawn = torch.rand(2, generator=generator).tolist(), numbers.random(2).tolist()
@@ -210,7 +213,24 @@ def test_values_come_back_as_they_were_and_others_are_refused(tmp_path: Path) ->
         assert type(found[name]) is type(value)
         same = torch.equal if isinstance(value, torch.Tensor) else np.array_equal
         assert same(found[name], value) if name in ("tensor", "array", "rng") else found[name] == value
-    for value in (object(), build, torch.nn.Linear, {"a": [Path("x")]}, torch.eye(2).to_sparse()):
+    assert found["counted"]["new"] == []
+    weights = model.weight.tolist()
+    alike = {
+        "model": [{"weight": torch.zeros(1)}],
+        "a": {1: torch.ones(1), "1": torch.zeros(1), "b.c": 2 * torch.ones(1)},
+    }
+    runtime.save_state(tmp_path, **alike, **{"a.b": {"c": 3 * torch.ones(1)}})
+    found = runtime.load_state(tmp_path)
+    assert model.weight.tolist() == weights
+    assert [*found["a"].values(), found["a.b"]["c"]] == [1, 0, 2, 3]
+    for value in (
+        defaultdict(lambda: 0),
+        object(),
+        build,
+        torch.nn.Linear,
+        {"a": [Path("x")]},
+        torch.eye(2).to_sparse(),
+    ):
         with pytest.raises(Unstorable, match="options"):
             runtime.save_state(tmp_path, options=value)
 

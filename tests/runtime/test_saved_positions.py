@@ -11,7 +11,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
-from torch.utils.data import DataLoader, Dataset, IterableDataset, RandomSampler, Sampler
+from torch.utils.data import BatchSampler, DataLoader, Dataset, IterableDataset, RandomSampler, Sampler
 
 from distify import runtime
 from distify.runtime.saved_files import CheckpointError
@@ -258,3 +258,129 @@ def test_a_pass_that_can_t_be_gone_on_with_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="with 23 samples in batches of 4; here are 50 in batches of 4"):
         runtime.load_state(tmp_path / "lazy")
     assert len(larger) == 13
+
+
+class Reshuffled(Sampler):
+    """Counts its passes, and shuffles its own list once more in each."""
+
+    def __init__(self) -> None:
+        self.order, self.passes, self.rng = list(range(23)), 0, np.random.default_rng(2)
+
+    def __iter__(self) -> Any:
+        self.passes += 1
+        random.shuffle(self.order)
+        shift = int(self.rng.integers(23))
+        return iter([(k + self.passes * shift) % 23 for k in self.order])
+
+    def __len__(self) -> int:
+        return 23
+
+
+def samples(batch: Any) -> float:
+    return round(runtime.sum(batch[0].sum(), of=batch[0]).item(), 3)
+
+
+def zipped(first: Any, second: Any) -> Any:
+    """Both begin before either draws."""
+    while True:
+        for one, other in zip(first, second):
+            yield samples(one), samples(other)
+
+
+def refilled(first: Any, second: Any) -> Any:
+    """One is drawn from by hand, with other draws in between."""
+    rest = iter(second)
+    while True:
+        for batch in first:
+            try:
+                other = next(rest)
+            except StopIteration:
+                rest = iter(second)
+                other = torch.rand(1).tolist(), next(rest)[0]
+            yield samples(batch), other[0] if isinstance(other[0], list) else samples(other)
+
+
+LOOPS = {
+    "zip": (zipped, lambda: DataLoader(Items(9), 4, shuffle=True)),
+    "refilled": (refilled, lambda: DataLoader(Items(11), 4, shuffle=True)),
+    "samplers": (zipped, lambda: DataLoader(Items(), batch_sampler=BatchSampler(Reshuffled(), 4, False))),
+    "generator inside": (
+        zipped,
+        lambda: DataLoader(
+            Items(), batch_sampler=BatchSampler(RandomSampler(Items(), generator=torch.Generator()), 4, False)
+        ),
+    ),
+}
+
+
+def loops(folder: str, names: list[str]) -> list[str]:
+    """For each loop and place whether several runs print what one does."""
+    wrong = []
+    for name in names:
+        loop, other = LOOPS[name]
+        shown: list[list[Any]] = []
+        for legs in ((9,), (1, 3, 5)):
+            shown.append([])
+            for k, steps in enumerate(legs):
+                runtime.init()
+                torch.manual_seed(3 + k)
+                random.seed(4 + k)
+                first, second = runtime.shard(DataLoader(Items(), 4, shuffle=True)), runtime.shard(other())
+                if k:
+                    runtime.load_state(folder)
+                numbers = loop(first, second)
+                for _ in range(steps):
+                    shown[-1].append((*next(numbers), random.random()))
+                if k + 1 < len(legs):
+                    runtime.save_state(folder)
+                del numbers
+                runtime.shutdown()
+        wrong += [f"{name} {k}" for k, found in enumerate(shown) if found != shown[0]]
+    return wrong
+
+
+def test_loops_over_several_loaders_and_samplers_that_change(tmp_path: Path, pool2: Pool) -> None:
+    runtime.shutdown()
+    assert loops(str(tmp_path / "one"), list(LOOPS)) == []
+    assert pool2.run(loops, str(tmp_path / "two"), ["samplers"]) == [[], []]
+
+
+@pytest.mark.usefixtures("alone")
+def test_passes_that_are_left_are_told_of(tmp_path: Path) -> None:
+    prepared()
+    loader = runtime.shard(DataLoader(Items(), 4, shuffle=True))
+    for k, _ in (bar := enumerate(loader)):
+        if k == 2:
+            break
+    runtime.save_state(tmp_path)
+    with pytest.warns(UserWarning, match="a pass over the loader over Items that had come to batch 3"):
+        next(iter(loader))
+    del bar, loader
+    runtime.shutdown()
+    prepared()
+    other = runtime.shard(DataLoader(list(range(5)), 4))  # type: ignore[arg-type]
+    runtime.load_state(tmp_path)  # the other loader may be made later
+    with pytest.warns(UserWarning, match="Items with 23 samples in batches of 4, but no such loader has been sharded"):
+        runtime.save_state(tmp_path)
+    assert len(other) == 2
+
+
+@pytest.mark.usefixtures("alone")
+def test_a_loader_made_later_beside_one_of_its_kind(tmp_path: Path) -> None:
+    def run() -> list[float]:
+        held = runtime.shard(DataLoader(Items(11), 4))
+        if runtime.latest(tmp_path):
+            runtime.load_state(tmp_path)
+        found = []
+        for k, batch in enumerate(runtime.shard(DataLoader(Items(), 4, shuffle=True))):
+            found.append(samples(batch))
+            if k == 1 and not runtime.latest(tmp_path):
+                runtime.save_state(tmp_path)
+        assert len(held) == 3
+        return found
+
+    prepared()
+    whole = run()
+    runtime.shutdown()
+    prepared()
+    assert run() == whole[2:]
