@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .commands import check, consolidate, explain, rules, verify
+from .commands import check, consolidate, explain, launch, rules, verify
 from .options import CHOICES, OptionError, Options, flag
 from .report.names import FORMATS
 
@@ -151,5 +151,12 @@ def rewrite(
     raise typer.Exit(code)
 
 
-for verb in (check, verify, explain, rules, consolidate):  # in the order of use, which is that of `distify --help`
+for verb in (
+    check,
+    verify,
+    launch,
+    explain,
+    rules,
+    consolidate,
+):  # in the order of use, which is that of `distify --help`
     verb.register(app)

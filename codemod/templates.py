@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from importlib import resources
 from typing import Any
@@ -46,6 +46,19 @@ def report(name: str, params: Mapping[str, Any]) -> str:
     page, style, script = ((folder / f"{name}.{end}").read_text(encoding="utf-8") for end in ("html.j2", "css", "js"))
     own = {"style": Markup(style), "script": Markup(script), "style_hash": hashed(style), "script_hash": hashed(script)}
     return environment(escape=True).from_string(page).render({**params, **own})
+
+
+def launch(name: str, quote: Callable[[Any], str], params: Mapping[str, Any]) -> str:
+    """A job file of `templates/launch`: every value that it names goes through `quote`.
+
+    Args:
+        name: of the file, without `.j2`.
+        quote: makes a word of that file's language, whatever the value holds.
+        params: its variables.
+    """
+    text = (resources.files("distify.templates") / "launch" / f"{name}.j2").read_text(encoding="utf-8")
+    own = environment().overlay(finalize=quote)
+    return own.from_string(text).render(params)
 
 
 def hashed(text: str) -> str:

@@ -1,0 +1,50 @@
+"""What there is on this machine, told without torch."""
+
+from __future__ import annotations
+
+import importlib.util
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+
+PATIENCE = 20.0  # seconds; a driver that hangs is no reason to
+
+
+def gpus(environment: Mapping[str, str]) -> int:
+    """How many GPUs a run may use."""
+    visible = environment.get("CUDA_VISIBLE_DEVICES")
+    if visible is not None:
+        names = [name.strip() for name in visible.split(",")]
+        return next((k for k, name in enumerate(names) if name in ("", "-1")), len(names))
+    return len(gpu_names())
+
+
+def gpu_names() -> list[str]:
+    """What the driver calls the GPUs, empty without one."""
+    tool = shutil.which("nvidia-smi")
+    if tool is None:
+        return []
+    query = [tool, "--query-gpu=name", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(query, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    return [line.strip() for line in done.stdout.splitlines() if line.strip()] if done.returncode == 0 else []
+
+
+def starter() -> list[str] | None:
+    """What starts several processes: torch beside this package, else `torchrun` on the path, else nothing."""
+    if importlib.util.find_spec("torch") is not None and importlib.util.find_spec("distify.runtime") is not None:
+        safe = ["-P"] if sys.version_info >= (3, 11) else []  # no file of the working directory replaces a library
+        return [sys.executable, *safe, "-m", "distify.runtime.agent"]
+    found = shutil.which("torchrun")
+    return None if found is None else [found]
+
+
+def several_tasks(environment: Mapping[str, str]) -> str:
+    """What says that another launcher started this command several times at once; empty if none did."""
+    for name in ("SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"):
+        if environment.get(name, "").isdigit() and int(environment[name]) > 1:
+            return f"{name}={environment[name]}"
+    return ""

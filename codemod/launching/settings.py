@@ -1,0 +1,94 @@
+"""The options of a run, and where each came from: the same order of sources as in `runtime.init`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from ..options import DEFAULTS, OptionError, flag, parse, read_environment, read_pyproject, tool_table
+from .script import Script
+
+CODE, FLAG, ENVIRONMENT, FILE, DEFAULT = range(5)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One option of a run.
+
+    Attributes:
+        name: as everywhere.
+        value: `None` where the script computes it, or where it means nothing in this run.
+        source: where it came from, for people.
+        level: `CODE`, `FLAG`, `ENVIRONMENT`, `FILE` or `DEFAULT`.
+    """
+
+    name: str
+    value: str | int | None
+    source: str
+    level: int
+
+
+def settings(script: Script, given: Mapping[str, str | int], environment: Mapping[str, str]) -> list[Setting]:
+    """All options of a run of a script.
+
+    Args:
+        script: what is started.
+        given: what the command line gives.
+        environment: of this process.
+
+    Raises:
+        OptionError: an unknown or bad value, one that the script contradicts, or options that don't go together.
+    """
+    folder = Path(os.path.realpath(script.path)).parent
+    file, table = tool_table(folder)[0], read_pyproject(folder)
+    variables = read_environment(environment)
+    flags = {name: parse(name, value, flag(name)) for name, value in given.items()}
+    found = {name: setting(name, script, flags, variables, (table, file)) for name in DEFAULTS}
+    check_stage(found)
+    if found["backend"].value not in (None, "deepspeed"):
+        found["zero_stage"] = Setting("zero_stage", None, "of deepspeed only", DEFAULT)
+    return list(found.values())
+
+
+def setting(
+    name: str,
+    script: Script,
+    flags: Mapping[str, str | int],
+    variables: Mapping[str, str | int],
+    configured: tuple[Mapping[str, str | int], Path | None],
+) -> Setting:
+    """One option, from the first of its sources that has it."""
+    table, file = configured
+    written = script.written.get(name)
+    if written is not None:
+        where = f"{written.place}: runtime.init({name}=…)"
+        value = None if written.value is None else parse(name, written.value, where)
+        if name in flags and value != flags[name]:
+            what = f"{value!r}" if value is not None else "a value of its own"
+            raise OptionError(
+                f"{flag(name)} {flags[name]}: {where} says {what}, and what the code says wins. "
+                f"Leave {flag(name)} out, or change the script: "
+                f"distify rewrite {script.path} {flag(name)} {flags[name]}"
+            )
+        return Setting(name, value, where if value is not None else f"{where}, computed there", CODE)
+    if name in flags:
+        return Setting(name, flags[name], flag(name), FLAG)
+    if name in variables:
+        return Setting(name, variables[name], f"DISTIFY_{name.upper()}", ENVIRONMENT)
+    if name in table:
+        return Setting(name, table[name], f"{os.path.relpath(str(file))}: [tool.distify]", FILE)
+    return Setting(name, DEFAULTS[name], "default", DEFAULT)
+
+
+def check_stage(found: Mapping[str, Setting]) -> None:
+    """Refuse a ZeRO stage beside another backend, as `runtime.init` would."""
+    backend, stage = found["backend"], found["zero_stage"]
+    if backend.value in (None, "deepspeed") or stage.level == DEFAULT:
+        return
+    if stage.level != FILE or backend.level >= FILE:
+        raise OptionError(
+            f"{stage.source}: {stage.value} is a stage of DeepSpeed's ZeRO, but the backend is {backend.value} "
+            f"({backend.source}). Leave the stage out, or set the backend to deepspeed."
+        )
