@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .commands import check, consolidate, explain, launch, rules, verify
+from .commands import check, config, consolidate, explain, launch, rules, verify
 from .options import CHOICES, OptionError, Options, flag
 from .report.names import FORMATS
 
@@ -151,12 +151,6 @@ def rewrite(
     raise typer.Exit(code)
 
 
-for verb in (
-    check,
-    verify,
-    launch,
-    explain,
-    rules,
-    consolidate,
-):  # in the order of use, which is that of `distify --help`
+VERBS = (check, verify, launch, config, explain, rules, consolidate)  # in the order of use, as in `distify --help`
+for verb in VERBS:
     verb.register(app)
