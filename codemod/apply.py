@@ -68,7 +68,10 @@ def traced(text: str, edits: Sequence[Edit]) -> tuple[str, Callable[[], list[fro
 
 
 class Editor(cst.CSTTransformer):
-    """Rebuilds the tree from the leaves up; each node is changed by the edits at its place as it is left."""
+    """Rebuilds the tree from the leaves up; each node is changed by the edits at its place as it is left.
+
+    What no edit is in stays as it is, unvisited.
+    """
 
     def __init__(self, located: Located, edits: Sequence[Edit]) -> None:
         super().__init__()
@@ -92,6 +95,7 @@ class Editor(cst.CSTTransformer):
                 self.on_statements.setdefault(located.statement(first), []).append((order, edit))
             else:
                 raise EditError(f"unknown edit {type(edit).__name__}")
+        self.busy = located.around([*self.on_expressions, *self.on_statements, *self.ends])
 
     def check(self) -> None:
         """Raises `EditError` if an edit was not made."""
@@ -103,10 +107,12 @@ class Editor(cst.CSTTransformer):
 
     def on_visit(self, node: cst.CSTNode) -> bool:
         self.parents.append(node)
-        return not isinstance(node, (cst.Module, cst.IndentedBlock, cst.SimpleStatementSuite))
+        return node in self.busy and not isinstance(node, (cst.Module, cst.IndentedBlock, cst.SimpleStatementSuite))
 
     def on_leave(self, original_node: cst.CSTNode, updated_node: Any) -> Any:
         self.parents.pop()
+        if original_node not in self.busy and not isinstance(original_node, cst.Module):
+            return updated_node
         if isinstance(original_node, (cst.Module, cst.IndentedBlock, cst.SimpleStatementSuite)):
             return self.suite(original_node)
         if isinstance(original_node, cst.BaseExpression):

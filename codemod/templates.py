@@ -10,7 +10,7 @@ from functools import lru_cache
 from importlib import resources
 from typing import Any
 
-from jinja2 import StrictUndefined, TemplateError, TemplateNotFound
+from jinja2 import StrictUndefined, Template, TemplateError, TemplateNotFound
 from jinja2.sandbox import SandboxedEnvironment
 from markupsafe import Markup
 
@@ -66,6 +66,12 @@ def hashed(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
+@lru_cache(maxsize=None)
+def compiled(template: str) -> Template:
+    """A template by its name or its own text; there are few, and each is used for many edits."""
+    return environment().from_string(read(template) if NAME.fullmatch(template) else template)
+
+
 def render(template: str, params: Mapping[str, Any]) -> str:
     """A rendered template.
 
@@ -77,7 +83,6 @@ def render(template: str, params: Mapping[str, Any]) -> str:
         EditError: no such template, or a variable that it names is missing.
     """
     try:
-        text = read(template) if NAME.fullmatch(template) else template
-        return environment().from_string(text).render(params)
+        return compiled(template).render(params)
     except TemplateError as error:
         raise EditError(f"template {template!r}: {error!r}") from error

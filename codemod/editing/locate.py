@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Union
+from typing import Union, cast
 
 import libcst as cst
-from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
+from libcst.metadata import CodeRange, PositionProvider
+from libcst.metadata.position_provider import PositionProvidingCodegenState
 
 from ..edits import Span
 from .errors import EditError, UnsafeSource
@@ -59,6 +61,30 @@ class Guard:
         return MARKED.sub(lambda match: bytes.fromhex(match.group(1)).decode(), text) + self.tail
 
 
+class Writing(PositionProvidingCodegenState):
+    """Writes a tree once, for its text, the places of its nodes and the node around each.
+
+    What libcst offers for that writes and walks the tree again for each of them.
+    """
+
+    def __init__(self, module: cst.Module) -> None:
+        self.positions = PositionProvider()
+        super().__init__(module.default_indent, module.default_newline, self.positions)
+        self.parents: dict[cst.CSTNode, cst.CSTNode] = {}
+        self.above: list[cst.CSTNode] = []
+        module._codegen(self)
+
+    def before_codegen(self, node: cst.CSTNode) -> None:
+        super().before_codegen(node)
+        if self.above:
+            self.parents[node] = self.above[-1]
+        self.above.append(node)
+
+    def after_codegen(self, node: cst.CSTNode) -> None:
+        super().after_codegen(node)
+        self.above.pop()
+
+
 @dataclass
 class Located:
     """A parsed text and its nodes by character offsets of the text that libcst read.
@@ -67,6 +93,7 @@ class Located:
         expressions: (start, end) -> expression, as `ast` delimits it.
         statements: start -> statement; statements of one file never share their start.
         bounds: expression (with its parentheses) or statement -> (start, end).
+        parents: node -> the node around it.
     """
 
     text: str
@@ -75,6 +102,7 @@ class Located:
     expressions: dict[tuple[int, int], cst.BaseExpression]
     statements: dict[int, Statement]
     bounds: dict[cst.CSTNode, tuple[int, int]]
+    parents: dict[cst.CSTNode, cst.CSTNode]
 
     def __post_init__(self) -> None:
         self.starts = line_starts(self.text)
@@ -103,6 +131,16 @@ class Located:
         except (KeyError, IndexError):
             raise EditError(f"no statement at line {span.line}, column {span.column + 1}") from None
 
+    def around(self, nodes: Iterable[cst.CSTNode]) -> set[cst.CSTNode]:
+        """Nodes and all that they stand in."""
+        found: set[cst.CSTNode] = set()
+        for node in nodes:
+            current: cst.CSTNode | None = node
+            while current is not None and current not in found:
+                found.add(current)
+                current = self.parents.get(current)
+        return found
+
     def touches_word(self, node: cst.CSTNode) -> bool:
         """Whether a keyword stands right before or after an expression, with no space between."""
         start, end = self.bounds[node]
@@ -121,7 +159,9 @@ def locate(text: str) -> Located:
         module = with_own_header(cst.parse_module(guard.text))
     except cst.ParserSyntaxError as error:
         raise UnsafeSource(f"line {error.raw_line}: not understood by libcst") from None
-    if module.code != guard.text or guard.restore(module.code) != text:
+    written = Writing(module)
+    code = "".join(written.tokens)
+    if code != guard.text or guard.restore(code) != text:
         raise UnsafeSource("libcst doesn't give its text back unchanged")
     starts = line_starts(guard.text)
 
@@ -129,8 +169,8 @@ def locate(text: str) -> Located:
         first, last = place.start, place.end
         return starts[first.line - 1] + first.column, starts[last.line - 1] + last.column
 
-    positions = MetadataWrapper(module, unsafe_skip_copy=True).resolve(PositionProvider)
-    located = Located(text, guard, module, {}, {}, {})
+    positions = cast("dict[cst.CSTNode, CodeRange]", written.positions._computed)
+    located = Located(text, guard, module, {}, {}, {}, written.parents)
     for node, place in positions.items():
         if isinstance(node, cst.BaseExpression):
             start, end = offsets(place)

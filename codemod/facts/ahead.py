@@ -63,11 +63,13 @@ def _holds_leaf(value: Value) -> bool:
 def _assigned(ip: Interpreter, loop: ast.AST) -> dict[str, list[Value]]:
     """The names and attributes that a loop's body assigns batches to, by their text."""
     found: dict[str, list[Value]] = {}
-    for part in _inside(loop):
-        if isinstance(part, _TARGETS) and isinstance(part.ctx, ast.Store):
-            value = ip.sites.values.get(part, EMPTY)
-            if deep_sources(value) and _holds_leaf(value):
-                found.setdefault(ast.unparse(part), []).append(value)
+    if loop not in ip.stores:
+        parts = [part for part in _inside(loop) if isinstance(part, _TARGETS) and isinstance(part.ctx, ast.Store)]
+        ip.stores[loop] = [(part, ast.unparse(part)) for part in parts]
+    for part, text in ip.stores[loop]:
+        value = ip.sites.values.get(part, EMPTY)
+        if deep_sources(value) and _holds_leaf(value):
+            found.setdefault(text, []).append(value)
     return found
 
 

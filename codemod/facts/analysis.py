@@ -7,7 +7,6 @@ optimizer and which batches reach them; the second starts afresh with that knowl
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..budget import UNLIMITED, Budget
@@ -19,6 +18,7 @@ from .entry import Entries
 from .interpreter import Interpreter
 from .model import Facts
 from .names import Names
+from .replacing import replace
 from .steps import position
 from .values import EMPTY, Dep, Value
 

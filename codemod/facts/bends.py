@@ -8,13 +8,13 @@ times too large as the window holds micro-batches (huggingface/transformers#3419
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import creation
 from .losses import is_pure
 from .model import Bend
 from .places import last_name
+from .replacing import replace
 from .values import EMPTY, Dep, Value, union
 
 if TYPE_CHECKING:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import ahead, collating, deciding, dims, expressions, loops, operators, order, pieces, reflection, sinks
+from .replacing import replace
 from .values import (
     COUNTED,
     EMPTY,

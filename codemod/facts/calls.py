@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import (
@@ -25,6 +24,7 @@ from . import (
 from .arguments import Arguments
 from .frame import Frame
 from .places import stands_in
+from .replacing import replace
 from .values import EMPTY, HOST, Dep, FunctionRef, Role, Value, join_all
 
 if TYPE_CHECKING:

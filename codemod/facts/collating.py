@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import dims, loops, order
+from .replacing import replace
 from .values import EMPTY, GLOBAL, Batch, Dep, Value, join_all, whole
 
 if TYPE_CHECKING:

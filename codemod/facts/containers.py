@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 import copy
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from .replacing import replace
 from .values import EMPTY, Role, Value, join_all
 
 if TYPE_CHECKING:

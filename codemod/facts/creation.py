@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import alike, collating, naming, operators, sinks
 from .local import deep_sources
 from .model import Draw
+from .replacing import replace
 from .torchnames import words
 from .values import GLOBAL, REDUCED, Batch, Dep, Value, tensor, union, whole
 

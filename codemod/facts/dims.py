@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from .replacing import replace
 from .values import Batch, Dep, Value
 
 Operand = tuple[ast.expr, Value]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import operators, sinks
+from .replacing import replace
 from .values import Batch, Dep, Value, union
 
 if TYPE_CHECKING:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .losses import is_pure
+from .replacing import replace
 from .values import Batch, Dep, FunctionRef, Value
 
 if TYPE_CHECKING:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import (
@@ -25,6 +24,7 @@ from . import (
     subscripts,
 )
 from .local import deep_sources, has_sample
+from .replacing import replace
 from .values import (
     COUNTED,
     EMPTY,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import (
@@ -31,6 +30,7 @@ from . import (
 )
 from .local import is_local
 from .losstable import DIVISORS
+from .replacing import replace
 from .torchnames import TORCH_SPACES
 from .values import EMPTY, GLOBAL, HOST, Batch, Dep, Role, Value, join_all, union
 

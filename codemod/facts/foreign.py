@@ -7,10 +7,10 @@ model), or it is given parameters and steps (an optimizer). The interpretation s
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import making, owners
+from .replacing import replace
 from .values import Role, Value, union
 
 if TYPE_CHECKING:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import attributes, order
 from .local import is_local
+from .replacing import replace
 from .values import EMPTY, GLOBAL, HOST, Dep, FunctionRef, Value, tensor, union
 
 if TYPE_CHECKING:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import calls, order
 from .arguments import Arguments
 from .frame import Frame
 from .places import stands_in
+from .replacing import replace
 from .values import EMPTY, FunctionRef, Value, join_all
 
 if TYPE_CHECKING:

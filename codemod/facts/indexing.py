@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import dims, doubt, operators, sinks
+from .replacing import replace
 from .torchnames import words
 from .values import REDUCED, Batch, Dep, Value, tensor, whole
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import calls, externals, implied, owners
+from .replacing import replace
 from .values import EMPTY, FunctionRef, Role, Value, join_all, union
 
 if TYPE_CHECKING:

@@ -63,8 +63,10 @@ class Interpreter:
         self.loop_sources: dict[ast.AST, set[ast.AST]] = {}
         self.batch_sizes: dict[ast.AST, str] = {}
         self.loads: dict[ast.expr, ast.expr] = {}
+        self.stores: dict[ast.AST, list[tuple[ast.expr, str]]] = {}  # what the body of a loop assigns to
         self.current: dict[ast.AST, Value] = {}
         self.receivers: dict[ast.AST, Value] = {}
+        self.bindings: dict[ast.AST, list[tuple[ast.Name, ast.For | None]]] = {}  # of a scope, in source order
         self.made = Made()
         self.owned_now: set[int] = set()
         self.ran_now: set[int] = set()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import collating
 from .local import deep_sources
+from .replacing import replace
 from .values import EMPTY, EXACT_ROWS, GLOBAL, HOST, REDUCED, Batch, Dep, FunctionRef, Role, Value, join, join_all
 
 if TYPE_CHECKING:

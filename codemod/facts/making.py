@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import containers, losses, owners, ranks
+from .replacing import replace
 from .values import EMPTY, GLOBAL, HOST, Role, Value, union
 
 if TYPE_CHECKING:

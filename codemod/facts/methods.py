@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import (
@@ -26,6 +25,7 @@ from . import (
 )
 from .heap import Cell
 from .local import is_local
+from .replacing import replace
 from .torchnames import TENSOR_METHODS
 from .values import GLOBAL, HOST, Dep, Role, Value, join, join_all, union
 

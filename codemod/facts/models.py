@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import attributes, containers, hooks, losscalls, losses, naming, operators, packing
 from .local import is_local
 from .model import Split
+from .replacing import replace
 from .values import EMPTY, HOST, Batch, Dep, FunctionRef, Role, Value, join_all, tensor
 
 if TYPE_CHECKING:

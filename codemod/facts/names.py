@@ -41,6 +41,7 @@ class Names:
         self._scope_of: dict[ast.AST, ast.AST] = {}
         self._modules: dict[ast.AST, Module] = {}
         self._stars: dict[ast.AST, list[ast.ImportFrom]] = {}
+        self._qualified: dict[ast.AST, str | None] = {}
         for module in modules:
             self._modules[module.tree] = module
             self._scopes[module.tree] = _Bindings()
@@ -143,6 +144,7 @@ class Names:
     def adopt(self, node: ast.AST, like: ast.AST) -> None:
         """A node that is not in the tree is evaluated in the scope of one that is."""
         self._scope_of[node] = self._scope_of[like]
+        self._qualified.pop(node, None)
 
     def is_bound(self, name: str, tree: ast.AST) -> bool:
         """Whether any scope of a file binds a name to anything but an import of the runtime."""
@@ -154,13 +156,18 @@ class Names:
 
     def qualified(self, node: ast.AST) -> str | None:
         """Dotted name of something imported (`torch.optim.Adam`) or built in (`builtins.print`), else `None`."""
+        if not isinstance(node, (ast.Name, ast.Attribute)):
+            return None
+        if node not in self._qualified:
+            self._qualified[node] = self._resolved(node)
+        return self._qualified[node]
+
+    def _resolved(self, node: ast.Name | ast.Attribute) -> str | None:
         if isinstance(node, ast.Attribute):
             base = self.qualified(node.value)
             if base is None or base.startswith("builtins."):
                 return None
             return self._at_home(self._modules[self._file(node)], f"{base}.{node.attr}")
-        if not isinstance(node, ast.Name):
-            return None
         scope: ast.AST | None = self._scope_of.get(node)
         first = True
         while scope is not None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from .replacing import replace
 from .values import BOTTOM, Dep, Value
 
 if TYPE_CHECKING:

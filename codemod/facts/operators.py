@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import deciding, naming, pieces, sinks
 from .local import deep_sources
 from .model import Full, Split
+from .replacing import replace
 from .values import EMPTY, GLOBAL, NOTHING, REDUCED, ROWS, SAMPLE, Batch, Dep, Role, Value, join, tensor, union, whole
 
 if TYPE_CHECKING:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .made import InPlace, MadeOptimizer
+from .replacing import replace
 from .values import EMPTY, Role, Value, union
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def own_parameters(
         return
     hidden = _bound_inside(ip, node)
     hidden |= ip.names.bound_later(ip.names.scope(statement), statement.end_lineno or statement.lineno)
-    hidden |= _left_by_loops(ip.names.scope(statement), statement)
+    hidden |= _left_by_loops(ip, ip.names.scope(statement), statement)
     named = {cell: name_of(ip, cell, where, hidden) for cell in cells}
     if where is frame:
         for cell, text in named.items():
@@ -192,17 +192,21 @@ def _bound_inside(ip: Interpreter, node: ast.AST) -> frozenset[str]:
     return frozenset(found)
 
 
-def _left_by_loops(scope: ast.AST, statement: ast.stmt) -> frozenset[str]:
+def _left_by_loops(ip: Interpreter, scope: ast.AST, statement: ast.stmt) -> frozenset[str]:
     """Names that still hold the last item of a loop that has ended, where others that it had may be meant too."""
-    found: dict[str, ast.For | None] = {}
+    if scope not in ip.bindings:
+        ip.bindings[scope] = _bindings(scope)
     last = statement.end_lineno or statement.lineno
+    found = {name.id: loop for name, loop in ip.bindings[scope] if name.lineno <= last}
+    return frozenset(name for name, loop in found.items() if loop is not None and (loop.end_lineno or 0) < last)
+
+
+def _bindings(scope: ast.AST) -> list[tuple[ast.Name, ast.For | None]]:
+    """The names that are assigned in a scope, in source order, with the loop that each is the target of."""
     nodes = [n for n in ast.walk(scope) if isinstance(n, (ast.Name, ast.For))]
     stores = [n for n in nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
-    loops = [n for n in nodes if isinstance(n, ast.For)]
-    targets = {part: loop for loop in loops for part in ast.walk(loop.target)}
-    for name in sorted((n for n in stores if n.lineno <= last), key=lambda n: (n.lineno, n.col_offset)):
-        found[name.id] = targets.get(name)
-    return frozenset(name for name, loop in found.items() if loop is not None and (loop.end_lineno or 0) < last)
+    targets = {part: loop for loop in nodes if isinstance(loop, ast.For) for part in ast.walk(loop.target)}
+    return [(name, targets.get(name)) for name in sorted(stores, key=lambda n: (n.lineno, n.col_offset))]
 
 
 def _is_chosen(node: ast.expr) -> bool:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .losses import is_pure
 from .model import Pad
+from .replacing import replace
 from .values import HOST, PACKED, Batch, Dep, Value, tensor, union
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ A part is cut to this rank's rows where the loop gets it, so that it is the batc
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from .replacing import replace
 from .values import NOTHING, Dep, Value, union
 
 if TYPE_CHECKING:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import attributes, bends, by_hand, changes, unsharded
 from .model import Facts, Forward, Full, LoaderFact, ModelFact, OptimizerFact, SchedulerFact, Split
+from .replacing import replace
 from .steps import find_steps, position
 from .values import EMPTY, Value
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import dims, doubt, loops, operators, sinks, views
 from .local import deep_sources
 from .places import last_name
+from .replacing import replace
 from .values import REDUCED, Batch, Dep, Value, join_all, tensor, union, whole
 
 if TYPE_CHECKING:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import divisors, making, saved, sinks
+from .replacing import replace
 from .values import EMPTY, GLOBAL, HOST, REDUCED, Dep, Role, Value, tensor
 
 if TYPE_CHECKING:

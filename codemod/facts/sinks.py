@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import order
 from .model import Arrival, Count, Gathered, Reduction
 from .naming import argument_of, needs_name, of_text
+from .replacing import replace
 from .values import COUNTED, PACKED, REDUCED, Batch, Dep, Value, tensor
 
 if TYPE_CHECKING:

@@ -9,11 +9,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from ..findings import Finding, Level, finding
 from .model import Arrival, Count, Draw, Full, Gathered, Opened, Pad, Reduction, Size, Split
+from .replacing import replace
 from .values import EMPTY, Value, join
 
 OTHERS = (

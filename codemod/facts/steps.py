@@ -45,7 +45,8 @@ def _home(call: ast.AST, made: Made, parents: dict[ast.AST, ast.AST], tree: ast.
     """The innermost loop around a step of an optimizer, or by hand, that also holds a backward, else the function."""
     region = Region(call, parents)
     for loop in region.loops:
-        if any(backward in _inside(loop) for backward in made.backwards):
+        inside = _inside(loop)
+        if any(backward in inside for backward in made.backwards):
             return loop
     if region.loops and not any(Region(b, parents).function is region.function for b in made.backwards):
         return region.loops[0]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import attributes, changes, deciding, loops, modules, moving, operators, sinks
 from .local import is_local
+from .replacing import replace
 from .values import EMPTY, EXACT_ROWS, GLOBAL, NOTHING, REDUCED, Batch, Dep, Role, Value, join, tensor, whole
 
 if TYPE_CHECKING:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import (
@@ -27,6 +26,7 @@ from . import (
 )
 from .local import holds_whole, is_local
 from .losstable import DIVISORS
+from .replacing import replace
 from .torchnames import (
     ALIASES,
     ALONG_DIM,

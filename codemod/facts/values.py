@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
 from functools import reduce
 
 from .batchtypes import BOTTOM, COUNTED, EXACT_ROWS, GLOBAL, REDUCED, ROWS, SAMPLE, Batch, Dep, join_batch, whole
+from .replacing import replace
 
 
 class Role(Enum):

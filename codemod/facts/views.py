@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import naming, operators, pieces, sinks
 from .losses import is_pure
 from .model import Size
+from .replacing import replace
 from .values import EMPTY, Batch, Dep, Value, tensor, whole
 
 if TYPE_CHECKING:
