@@ -13,23 +13,28 @@ PIP := $(BIN)/python -m pip install $(PIP_FLAGS)
 # One thread per process: tests and the demo start several, and more threads only wait for each other.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help demo test lint format clean
+.PHONY: help demo test lint docs format clean
 
 help:
 	@echo "make demo   convert a script, run it on one and on two processes, compare"
 	@echo "make test   lint, type-check, run all tests"
 	@echo "make lint   ruff and mypy only"
+	@echo "make docs   the documentation site, in build/site"
 
 demo: $(VENV)/.base
 	@PATH="$(abspath $(BIN)):$$PATH" bash docs/demo.sh
 
-test: lint $(VENV)/.full
+test: lint docs $(VENV)/.full
 	$(BIN)/python -m pytest $(PYTEST_FLAGS)
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# The warning is about a later version of mkdocs.
+docs: $(VENV)/.lint
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 format: $(VENV)/.lint
 	$(BIN)/ruff check --fix .
