@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .commands import check, config, consolidate, explain, launch, rules, verify
+from .commands import check, config, consolidate, doctor, explain, launch, rules, verify
 from .options import CHOICES, OptionError, Options, flag
 from .report.names import FORMATS
 
@@ -151,6 +151,16 @@ def rewrite(
     raise typer.Exit(code)
 
 
-VERBS = (check, verify, launch, config, explain, rules, consolidate)  # in the order of use, as in `distify --help`
+# In the order of use, which is that of `distify --help`.
+VERBS = (
+    check,
+    verify,
+    launch,
+    config,
+    doctor,
+    explain,
+    rules,
+    consolidate,
+)
 for verb in VERBS:
     verb.register(app)

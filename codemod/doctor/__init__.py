@@ -1,0 +1,1 @@
+"""What a run needs of this machine, what there is, and what is missing."""

@@ -1,0 +1,86 @@
+"""What each backend and precision needs, and what of that is missing here."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from typing import Any
+
+from ..options import CHOICES
+
+PACKAGES = ("torch", "deepspeed", "safetensors", "numpy", "libcst", "typer", "jinja2", "rich")
+OLDEST: Mapping[str, tuple[int, ...]] = {"torch": (2, 6), "deepspeed": (0, 19, 8)}
+TORCH = "pip install 'torch-distify[torch]'"
+DEEPSPEED = "pip install 'torch-distify[deepspeed]'"
+AMPERE = (8, 0)
+
+
+@dataclass(frozen=True)
+class Need:
+    """Whether something can be used here.
+
+    Attributes:
+        name: of the backend or precision.
+        lacks: what is missing, with the remedy; empty if nothing is.
+        note: what it costs here.
+    """
+
+    name: str
+    lacks: str = ""
+    note: str = ""
+
+
+def installed() -> dict[str, str | None]:
+    """Versions of the packages that matter, `None` for those that are not there."""
+    found: dict[str, str | None] = {}
+    for name in PACKAGES:
+        try:
+            found[name] = metadata.version(name)
+        except metadata.PackageNotFoundError:
+            found[name] = None
+    return found
+
+
+def backends(packages: Mapping[str, str | None]) -> list[Need]:
+    """What each backend lacks."""
+    torch = missing("torch", packages, TORCH)
+    deepspeed = missing("deepspeed", packages, DEEPSPEED)
+    lacks = {"ddp": torch, "fsdp": torch, "deepspeed": torch or deepspeed}
+    return [Need(name, lacks[name]) for name in CHOICES["backend"]]
+
+
+def missing(name: str, packages: Mapping[str, str | None], remedy: str) -> str:
+    """What is wrong with a package, empty if nothing is."""
+    version, oldest = packages.get(name), OLDEST[name]
+    wanted = ".".join(map(str, oldest))
+    if version is None:
+        return f"{name} {wanted} or newer, which is not installed: {remedy}"
+    if numbers(version) < oldest:
+        return f"{name} {wanted} or newer, found {version}: {remedy.replace('install', 'install -U')}"
+    return ""
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """`(2, 13, 0)` of `2.13.0+cpu`."""
+    match = re.match(r"\d+(\.\d+)*", version)
+    return tuple(int(part) for part in match[0].split(".")) if match else ()
+
+
+def precisions(packages: Mapping[str, str | None], facts: Mapping[str, Any]) -> list[Need]:
+    """What each precision lacks, and what it costs here."""
+    lacks = missing("torch", packages, TORCH)
+    if lacks or not facts:
+        return [Need(name, lacks or "an answer of torch") for name in CHOICES["precision"]]
+    gpus = facts["gpus"]
+    if not gpus:
+        note = {
+            "bf16": "on the CPU: slow unless it has AMX or AVX-512",
+            "fp16": "on the CPU: slow; deepspeed refuses it",
+        }
+    else:
+        old = [gpu for gpu in gpus if tuple(gpu["capability"]) < AMPERE]
+        slow = f"{old[0]['name']} only emulates it: slow; fp16 is faster there" if old else ""
+        note = {"bf16": slow}
+    return [Need(name, "", note.get(name, "")) for name in CHOICES["precision"]]
