@@ -62,7 +62,7 @@ def pairs(left: Sequence[str], right: Sequence[str]) -> Iterator[tuple[str | Non
     for side, names in enumerate((left, right)):
         for name in sorted(set(names) - same):
             rest.setdefault(CHANGING.sub("#", name), ([], []))[side].append(name)
-    for a, b in rest.values():
+    for _, (a, b) in sorted(rest.items()):
         for index in range(max(len(a), len(b))):
             yield (a[index] if index < len(a) else None), (b[index] if index < len(b) else None)
 

@@ -35,7 +35,7 @@ def on_outcome(script: str, outcome: Outcome) -> Iterator[Line]:
     if outcome.unable:
         yield from wrapped(f"COULD NOT RUN: {outcome.unable[0]}", "bold red")
         for line in outcome.unable[1:]:
-            yield [(f"  {line}"[:WIDTH], "")]
+            yield [(f"  {line}", "")]  # whole: messages are searched for
         return
     yield []
     rows = [line for check in outcome.checks for line in on_check(check)]

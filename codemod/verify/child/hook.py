@@ -75,25 +75,14 @@ def trace(settings: Settings) -> None:
         else:
             without_dropout(torch)
         fix_torch(torch, settings, facts)
-        save = torch.save
-
-        def saved(obj: Any, f: Any, *args: Any, **options: Any) -> Any:
-            links.own(f)  # written by C++, which raises no audit event
-            return save(obj, f, *args, **options)
-
-        torch.save = saved
+        torch.save = links.before(torch.save, 1)  # written by C++, which raises no audit event
 
     def on_safetensors(module: Any) -> None:
-        write = module.serialize_file
-
-        def written(tensors: Any, filename: Any, *args: Any, **options: Any) -> Any:
-            links.own(filename)
-            return write(tensors, filename, *args, **options)
-
-        module.serialize_file = written
+        module.serialize_file = links.before(module.serialize_file, 1)
 
     def on_runtime(runtime: Any) -> None:
         tracers[0].install_on_runtime(runtime)
+        runtime.save = links.before(runtime.save, 1)  # follows links before it writes
 
     fix_python(settings, facts)
     links.watch()

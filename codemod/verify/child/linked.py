@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
+import functools
 import os
 import shutil
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
@@ -30,8 +32,14 @@ ELSEWHERE = ("/dev/", "/proc/", "/sys/")
 CACHES = (".cache", ".config", ".triton", ".nv", "__pycache__", "site-packages", "dist-packages")
 
 
+class Untouchable(PermissionError):
+    """A file of the project itself, which stays as it is."""
+
+
 class Links:
     """The links of one scratch copy.
+
+    Only what Python opens is seen, and `torch.save`: a library that opens files by itself may write through a link.
 
     Args:
         settings: where the copy is, and of what.
@@ -64,6 +72,8 @@ class Links:
             places, follow = EVENTS[event]
             for place in places:
                 self.own(args[place], follow)
+        except Untouchable:
+            raise
         except Exception:
             return
         finally:
@@ -76,6 +86,9 @@ class Links:
             path: any; what is no path, such as a descriptor, is left alone.
             follow: whether a link at the path itself is replaced too.
             empty: whether its contents are about to be dropped.
+
+        Raises:
+            Untouchable: it is one of the project itself.
         """
         if not isinstance(path, (str, bytes, os.PathLike)):
             return
@@ -91,14 +104,38 @@ class Links:
                     if os.path.islink(place):
                         replace(place, empty and count == len(parts))
 
+    def before(self, write: Callable[..., Any], place: int) -> Callable[..., Any]:
+        """A function that makes its argument at a place one of the copy's own, and then does what it did."""
+
+        @functools.wraps(write)
+        def written(*args: Any, **options: Any) -> Any:
+            if len(args) > place:
+                self.own(args[place])
+            elif "f" in options:
+                self.own(options["f"])
+            return write(*args, **options)
+
+        return written
+
     def leads_out(self, place: str) -> bool:
         """Whether a link leads out of the copy."""
         return not os.path.realpath(place).startswith(os.path.realpath(self.root) + os.sep)
 
     def tell(self, path: str) -> None:
-        """Note a place outside that is written."""
-        parts = path.split(os.sep)
-        if not path.startswith(self.quiet) and not any(name in parts for name in CACHES):
+        """Note a place outside that is written.
+
+        Raises:
+            Untouchable: it is in the project itself, by a full path or through a link that was followed before.
+        """
+        if any(name in CACHES for name in path.split(os.sep)):
+            return
+        if path.startswith(self.source + os.sep) and not path.startswith(os.path.dirname(self.root) + os.sep):
+            raise Untouchable(
+                errno.EACCES,
+                "distify verify runs copies and leaves the project alone; this is a full path into it",
+                path,
+            )
+        if not path.startswith(self.quiet):
             self.facts.note("outside", [path])
 
     @contextmanager

@@ -148,6 +148,7 @@ class Differ:
         """Two tensors. One is as exact as its largest elements: rounding of a sum is relative to its terms."""
         if (a.shape, a.dtype) != (b.shape, b.dtype):
             return where, f"{tuple(a.shape)} {a.dtype}", f"{tuple(b.shape)} {b.dtype}", math.inf, math.inf
+        a, b = a.detach(), b.detach()
         if a.layout != self.torch.strided or b.layout != self.torch.strided:
             a, b = a.to_dense(), b.to_dense()
         if a.is_quantized:

@@ -102,6 +102,11 @@ def test_what_is_written_elsewhere_is_told(project, tmp_path):
     links.hook("open", ("/results/run.txt", "w", os.O_WRONLY))
     links.hook("open", ("/home/me/.cache/torch/x", "w", os.O_WRONLY))
     assert links.facts.known == {"outside": ["/results/run.txt"]}
+    for path in (project / "model.pt", project / "data" / "big.bin"):
+        with pytest.raises(PermissionError, match="leaves the project alone"):
+            links.hook("open", (str(path), "w", os.O_WRONLY))
+    links.hook("open", (str(project / "__pycache__" / "train.pyc"), "w", os.O_WRONLY))
+    links.hook("open", (str(project / "model.pt"), "r", os.O_RDONLY))
 
 
 def test_a_file_that_changes_behind_a_link_is_told(project, tmp_path):
