@@ -39,7 +39,7 @@ def index(items: list[Explained]) -> str:
 def page(item: Explained) -> str:
     """The page of one code."""
     entry = item.entry
-    text = [f"# {entry.code}: {entry.title}", f"*{item.family}, {entry.level}*"]
+    text = [f"# {entry.code}: {entry.title}", f"*[{item.family}](index.md#{item.family}), {entry.level}*"]
     text += ["## What it finds", item.section("Finds").words, "## Why it matters", item.section("Why").words]
     if item.threads:
         text.append("\n".join(f"- [{thread}]({url(thread)})" for thread in item.threads))
