@@ -33,7 +33,7 @@ def counted(monkeypatch):
     return counts
 
 
-def project(folder: Path, first: str) -> list[str]:
+def project(folder: Path, first: str, count: int = COUNT) -> list[str]:
     """Files each of which imports five others, some of them in a circle, so that everything imports everything."""
     (folder / ".git").mkdir()
     (folder / "pkg" / "sub").mkdir(parents=True)
@@ -42,17 +42,16 @@ def project(folder: Path, first: str) -> list[str]:
         return f"pkg.m{number}" if number % 2 else f"pkg.sub.m{number}"
 
     paths = []
-    for number in range(COUNT):
-        imports = [f"from {name((number * 7 + k) % COUNT)} import f\n" for k in range(1, 6)]
+    for number in range(count):
+        imports = [f"from {name((number * 7 + k) % count)} import f\n" for k in range(1, 6)]
         path = folder / f"{name(number).replace('.', '/')}.py"
         path.write_text("".join([first if number == 1 else "import json\n", *imports, "def f():\n    return json\n"]))
         paths.append(str(path))
     return paths
 
 
-@pytest.mark.parametrize("first", ["import json\n", "import torch\n"], ids=["without torch", "all import torch"])
-def test_a_thousand_files_are_read_and_never_parsed(tmp_path, counted, capsys, first):
-    paths = project(tmp_path, first)
+def test_a_thousand_files_are_read_and_never_parsed(tmp_path, counted, capsys):
+    paths = project(tmp_path, "import torch\n")  # in one of them, which all others reach
     assert run(["rewrite", *paths]) == 0
     assert counted["parses"] == 0
     assert counted["reads"] <= 2 * COUNT + 10  # as what is given, and as what another imports
@@ -79,11 +78,11 @@ def test_one_that_trains_among_them_is_found(tmp_path):
 
 
 def test_a_circle_is_gone_through_once(tmp_path, counted):
-    paths = project(tmp_path, "import torch\nloss.backward()\n")
+    paths = project(tmp_path, "import torch\nloss.backward()\n", 100)
     looked = []
     near = Nearby(lambda path: looked.append(path) or Path(path).read_bytes())
     assert all(near.trains(path, Path(path).read_bytes()) for path in paths[:50])
-    assert len(looked) == len(set(looked)) <= COUNT + 10
+    assert len(looked) == len(set(looked)) <= 110
 
 
 def test_the_words_cover_what_the_analysis_asks_for():

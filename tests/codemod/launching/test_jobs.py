@@ -194,7 +194,7 @@ def test_names_of_jobs():
 
 
 def test_every_character_survives_yaml():
-    for number in [*range(1, 0x3000), 0xFEFF, 0xFFFE, 0x1F600, 0xE0001, 0x10FFFF]:
+    for number in [*range(1, 0x400), *range(0x2000, 0x2070), 0xFEFF, 0xFFFE, 0x1F600, 0xE0001, 0x10FFFF]:
         text = f"a{chr(number)}b"
         if not 0xD800 <= number < 0xE000:
             assert yaml.safe_load(quoted(text)) == text, hex(number)
