@@ -8,12 +8,10 @@ import signal
 import sys
 import traceback
 from contextlib import suppress
-from datetime import timedelta
 from types import TracebackType
 
-import torch.distributed as dist
-
-from .lost import explain, from_network, leave_word
+from . import saving
+from .lost import arrive, explain, from_network, leave_word
 from .places import described, lines
 from .state import state
 
@@ -52,6 +50,10 @@ def _end(kind: type[BaseException], error: BaseException, trace: TracebackType |
         if from_network(error):
             sys.stderr.write(f"distify: {explain(error, trace)}\n")
         place = described(lines(trace))
+        with suppress(KeyboardInterrupt):
+            saving.wait(
+                state
+            )  # what the script has asked for; the other ranks write it too as long as this one is here
         leave_word(f"failed with {traceback.format_exception_only(kind, error)[-1].strip()[:300]} at {place}")
     finally:
         for stream in (sys.stdout, sys.stderr):
@@ -66,9 +68,9 @@ def _end(kind: type[BaseException], error: BaseException, trace: TracebackType |
 
 
 def wait_for_all() -> None:
-    """Let all ranks arrive before the group is destroyed; a rank that is gone is not waited for longer than `GRACE`."""
-    if state.reduce_group is not None:
-        try:
-            dist.monitored_barrier(state.reduce_group, timedelta(seconds=GRACE))
-        except Exception:
-            leave_word("has come to the end of its script")
+    """Let all ranks arrive before the group is destroyed; a rank that is gone is not waited for longer than `GRACE`.
+
+    A rank that is elsewhere in the script then loses this one, and says so.
+    """
+    if state.reduce_group is not None and not arrive(GRACE):
+        leave_word("has come to the end of its script")

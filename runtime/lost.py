@@ -22,6 +22,7 @@ from .state import DistifyError, state
 
 PATIENCE = 2.0  # seconds for the words of other ranks
 KEY = "distify/word/"
+END = "distify/end/"
 CLOSED = ("closed by peer", "reset by peer", "Broken pipe", "Connection refused", "remote process exited")
 
 
@@ -40,7 +41,18 @@ def reach(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     except DistifyError:
         raise
     except RuntimeError as error:
+        if not _of_torch(error):
+            raise
         raise Lost(explain(error)) from None  # torch's own is quoted in it
+
+
+def _of_torch(error: BaseException) -> bool:
+    """Whether a collective raised it, and no handler of a signal that came meanwhile (a worker of a loader died)."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    file = "" if trace is None else trace.tb_frame.f_code.co_filename
+    return file == __file__ or file.startswith(os.path.dirname(dist.__file__))
 
 
 def from_network(error: BaseException) -> bool:
@@ -91,6 +103,35 @@ def leave_word(text: str) -> None:
     thread = threading.Thread(target=write, daemon=True)
     thread.start()
     thread.join(PATIENCE)
+
+
+def arrive(limit: float) -> bool:
+    """Wait at the end of the script until the other ranks have come there too, or have left word of what they did.
+
+    Args:
+        limit: seconds.
+
+    Returns:
+        Whether all have.
+    """
+    store, rest = _store(), set(range(state.world_size)) - {state.rank}
+    until = time.monotonic() + limit
+
+    def look() -> None:
+        with suppress(Exception):  # rank 0, which keeps the store, has seen all and is gone
+            store.set(f"{END}{state.rank}", "")
+            while rest and time.monotonic() < until:
+                for rank in list(rest):
+                    if store.check([f"{END}{rank}"]) or store.check([f"{KEY}{rank}"]):
+                        rest.discard(rank)
+                time.sleep(0.01)
+            return
+        rest.clear()
+
+    thread = threading.Thread(target=look, daemon=True)
+    thread.start()
+    thread.join(limit + PATIENCE)
+    return not rest
 
 
 def _others() -> str:

@@ -50,6 +50,16 @@ class Saving:
             self.write()
         except CheckpointError as error:
             self.error = error
+        except Exception as error:  # as of a collective: another rank is gone
+            told = " ".join(str(error).split())
+            self.error = CheckpointError(f"runtime.save_state(asynchronous=True): {type(error).__name__}: {told}")
+
+
+def wait(run: State) -> None:
+    """Let the checkpoint that is being written come to an end, at the end of a run that has failed."""
+    saving: Saving | None = run.extra.get("saving")
+    if saving is not None:
+        saving.thread.join()
 
 
 def settle(run: State) -> None:

@@ -301,3 +301,52 @@ def test_a_full_disk_is_one_clear_error_on_all_ranks_and_takes_nothing(forks: Fo
                 assert re.search(r"runtime\.save\('model\.pt'\): .*File too large", e.stderr), e.stderr
                 assert "file" in found, e.stderr
                 assert "['bias', 'weight'] ['model.pt', 'run', 'train.py']" in e.stderr
+
+
+ODD_ENDS = """
+import signal
+import sys
+import time
+
+import torch
+from distify import runtime
+from distify.runtime import faults, saved_files
+
+faults.GRACE = 1
+runtime.init()
+case, first = sys.argv[1], runtime.rank() == 0
+model = torch.nn.Linear(2, 2)
+runtime.prepare(model, torch.optim.SGD(model.parameters(), 0.1))
+if case == "exits" and not first:
+    sys.exit(3)
+if case == "signal" and not first:
+
+    def handler(*args):  # as torch's own, when a worker of a loader was killed
+        raise RuntimeError("what came meanwhile")
+
+    signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.3)
+if case == "writing":
+    record = saved_files.record
+    saved_files.record = lambda *args: (time.sleep(0.5), record(*args))
+    runtime.save_state("run", asynchronous=True)
+    raise ValueError("after it")
+if case == "signal" and first:
+    time.sleep(1.5)
+runtime.barrier()
+"""
+
+
+def test_ends_of_one_rank_alone_and_beside_a_checkpoint(forks: Forks, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(ODD_ENDS)
+    limit = {"DISTIFY_TIMEOUT": "60"}
+    runs = [(tmp_path / "train.py", [case], 2, limit, None) for case in ("exits", "signal", "writing")]
+    exits, signalled, writing = forks.together(runs)
+    assert [e.code for e in exits] == [1, 3]
+    assert "Rank 1 has come to the end of its script" in exits[0].stderr
+    assert signalled[1].code == 1
+    assert "\n[rank1]: RuntimeError: what came meanwhile" in signalled[1].stderr, signalled[1].stderr
+    assert [e.code for e in writing] == [1, 1]
+    assert not any("in thread" in e.stderr for e in writing)
+    assert [path.name for path in (tmp_path / "run").iterdir()] == ["state-00000001"]
+    assert max(e.seconds for run in (exits, signalled, writing) for e in run) < 30
