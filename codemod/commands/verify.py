@@ -52,7 +52,7 @@ def verify(
         int | None, typer.Option("--steps", metavar="N", min=1, help="End both after N optimizer steps.")
     ] = None,
     no_dropout: Annotated[bool, typer.Option("--no-dropout", help="Switch dropout off in both.")] = False,
-    twice: Annotated[bool, typer.Option("--twice", help="Run the original twice: does it repeat itself?")] = False,
+    twice: Annotated[bool, typer.Option("--twice", help="Run the original twice in any case.")] = False,
     device: Annotated[
         str, typer.Option("--device", metavar="auto|cpu|cuda", help="auto: GPUs if there are N of them.")
     ] = "auto",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-KEPT = 1000  # differing rows that are kept of each check; all are counted
+KEPT = 20_000  # differing rows that are kept of each check; all are counted
 
 
 @dataclass(frozen=True)

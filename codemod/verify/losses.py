@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from .found import Check, Row
@@ -74,8 +74,10 @@ def compare_losses(original: Trace, rewritten: Trace, tolerance: Tolerance) -> C
 def compare_norms(original: Trace, rewritten: Trace, tolerance: Tolerance) -> Check:
     """Compares the norm of the gradients at each step; nothing where the rewritten script has none."""
     check = Check("gradients", "optimizer step")
+    # where a maximum flips between equal values, as in pooling, a gradient jumps from the first step on
+    constant = replace(tolerance, step=tolerance.many)
     if rewritten.norms or not rewritten.averaged:
-        compare_values(check, "gradient norm of step", original.norms, rewritten.norms, tolerance)
+        compare_values(check, "gradient norm of step", original.norms, rewritten.norms, constant)
     return check
 
 

@@ -51,6 +51,7 @@ class Outcome:
         notes: what the user should know of how it was run.
         losses: of the original and of the rewritten run.
         allowed: the tolerance, for the report.
+        forgiven: how many values differ by more, and by no more than rounding makes of the original.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Outcome:
     notes: list[str] = field(default_factory=list)
     losses: tuple[Sequence[float], Sequence[float]] = ((), ())
     allowed: Tolerance = field(default_factory=Tolerance)
+    forgiven: int = 0
 
     @property
     def equal(self) -> bool:
@@ -72,8 +74,12 @@ class Outcome:
     @property
     def place(self) -> str:
         """Where the runs differ first, in a phrase."""
-        row = self.first or next((check.rows[0] for check in self.checks if check.rows), None)
-        return "" if row is None else row.what
+        return "" if self.beginning is None else self.beginning.what
+
+    @property
+    def beginning(self) -> Row | None:
+        """The first value that differs."""
+        return self.first or next((check.rows[0] for check in self.checks if check.rows), None)
 
 
 def compared(

@@ -26,7 +26,7 @@ class Request:
         dropout: whether dropout stays.
         limit: seconds that each run may take.
         matrix: whether all backends are tried.
-        twice: whether the original is run a second time.
+        twice: whether the original is run a second time in any case.
         device: "auto", "cpu" or "cuda".
         tolerance: relative; `None` for that of the precision.
         ignore: lines of output that hold this regular expression are left out.

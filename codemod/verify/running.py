@@ -38,6 +38,7 @@ class Job:
         processes: their number; 0 is one process without a launcher.
         steps: after how many optimizer steps it ends.
         dropout: whether dropout stays.
+        nudge: whether weights are moved by their last digit.
         environment: variables besides those that are there.
     """
 
@@ -50,6 +51,7 @@ class Job:
     processes: int = 0
     steps: int | None = None
     dropout: bool = True
+    nudge: bool = False
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def file(self, rank: int, kind: str) -> Path:
@@ -211,6 +213,7 @@ def environments(job: Job) -> Iterator[dict[str, str]]:
             rewritten=job.processes > 0,
             steps=job.steps,
             dropout=job.dropout,
+            nudge=job.nudge,
             path=path,
         )
         environment = {**plain, VARIABLE: settings.dumped()}

@@ -106,6 +106,11 @@ def verdict(outcome: Outcome) -> Iterator[Line]:
         allowed = outcome.allowed
         grows = f"{allowed.step:g}" if allowed.step == allowed.many else f"{allowed.step:g} growing to {allowed.many:g}"
         yield from wrapped(f"EQUAL up to rounding (relative tolerance {grows} with the steps)", "bold green")
+        if outcome.forgiven:
+            text = (
+                "This training amplifies rounding: the original, started with weights moved by their last digit, was "
+            )
+            yield from wrapped(f"{text}compared with itself to tell how far.", "", "  ")
         return
     yield from wrapped(f"DIFFERS, first at {outcome.place}", "bold red")
     if outcome.causes:

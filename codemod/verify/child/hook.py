@@ -13,6 +13,7 @@ from typing import Any
 from .after import after
 from .dropout import note_dropout, without_dropout
 from .linked import Links
+from .nudge import Nudge
 from .seeds import fix_numpy, fix_python, fix_torch
 from .settings import Facts, Settings, taken
 from .tracing import Tracer
@@ -74,6 +75,8 @@ def trace(settings: Settings) -> None:
             note_dropout(torch, facts)
         else:
             without_dropout(torch)
+        if settings.nudge:
+            Nudge(torch).install()
         fix_torch(torch, settings, facts)
         torch.save = links.before(torch.save, 1)  # written by C++, which raises no audit event
 

@@ -23,6 +23,7 @@ class Settings:
         rewritten: whether it is one of the rewritten script.
         steps: after how many optimizer steps it ends, `None` for its own end.
         dropout: whether dropout stays.
+        nudge: whether weights are moved by their last digit.
         path: `PYTHONPATH` as the user had it.
     """
 
@@ -33,6 +34,7 @@ class Settings:
     rewritten: bool
     steps: int | None = None
     dropout: bool = True
+    nudge: bool = False
     path: str | None = None
 
     def dumped(self) -> str:

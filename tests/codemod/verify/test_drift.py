@@ -1,0 +1,82 @@
+"""Rounding that a training amplifies, told from a difference of the conversion."""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from distify.codemod.verify.child.nudge import Nudge
+from distify.codemod.verify.drift import EXACT, forgive, may_be_rounding, unsteady
+from distify.codemod.verify.losses import Trace, compare_losses
+from distify.codemod.verify.numbers import Tolerance
+from distify.codemod.verify.outcome import Outcome
+from distify.codemod.verify.output import compare_output
+
+STEPS = 40
+GROWS = [1e-8 * 1.5**k for k in range(STEPS)]
+
+
+def outcome_of(far, text="", tolerance=None):
+    """An outcome of losses that are off by these."""
+    tolerance = tolerance or Tolerance()
+    one, other = Trace([1.0] * STEPS), Trace([1.0 + x for x in far])
+    checks = [
+        compare_losses(one, other, tolerance),
+        compare_output("loss 1.000000", text or "loss 1.000000", tolerance),
+    ]
+    return Outcome("ddp", checks=checks, first=checks[0].rows[0] if checks[0].rows else None)
+
+
+def test_what_grows_as_rounding_does_is_rounding():
+    outcome = outcome_of([3 * x for x in GROWS], "loss 1.001000")
+    assert not outcome.equal
+    assert may_be_rounding(outcome)
+    drift = outcome_of(GROWS, "loss 1.000200", EXACT)
+    assert unsteady(drift) == ""
+    forgive(outcome, drift)
+    assert outcome.equal
+    assert outcome.first is None
+    assert outcome.forgiven > 5
+    assert "times what a last digit" in outcome.checks[0].notes[0]
+
+
+def test_what_is_larger_at_its_step_is_not():
+    outcome = outcome_of([100 * x for x in GROWS])
+    forgive(outcome, outcome_of(GROWS, tolerance=EXACT))
+    assert outcome.place == "loss of backward 14"
+    jump = outcome_of([0.0] * 5 + [1e-3] * (STEPS - 5))  # the drift is as large, but later
+    assert may_be_rounding(jump)
+    forgive(jump, outcome_of(GROWS, tolerance=EXACT))
+    assert jump.place == "loss of backward 6"
+    exact = outcome_of([0.0] * 5 + [1e-3] * (STEPS - 5))
+    forgive(exact, outcome_of([0.0] * STEPS, tolerance=EXACT))
+    assert not exact.equal
+
+
+def test_texts_and_large_differences_are_never_rounding():
+    assert not may_be_rounding(outcome_of([0.5] * STEPS))
+    text = outcome_of([0.0] * STEPS, "accuracy 1.0")
+    assert not may_be_rounding(text)
+    forgive(text, outcome_of(GROWS, "other", EXACT))
+    assert not text.equal
+
+
+def test_an_original_that_does_not_repeat_itself():
+    assert unsteady(outcome_of([0.1] * STEPS, tolerance=EXACT)) == "loss of backward 1"
+    assert unsteady(outcome_of([0.0] * STEPS, "loss 7", EXACT)) == "line 1"
+
+
+def test_each_weight_is_moved_once_by_its_last_digit_and_no_stream_is():
+    layer = nn.Linear(40, 30)
+    layer.bias.requires_grad_(False)
+    before, bias, state = layer.weight.detach().clone(), layer.bias.clone(), torch.get_rng_state()
+    nudge = Nudge(torch)
+    nudge.before(layer, ())
+    moved = layer.weight.detach().clone()
+    nudge.before(layer, ())
+    assert torch.equal(layer.weight, moved)
+    assert torch.equal(layer.bias, bias)
+    assert torch.equal(torch.get_rng_state(), state)
+    far = (moved - before).abs() / before.abs()
+    assert 0 < far.max() < 3e-7
+    assert (far > 0).float().mean() > 0.9
