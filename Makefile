@@ -5,7 +5,8 @@ VENV ?= .venv
 PIP_FLAGS ?= -q --disable-pip-version-check
 TORCH ?= torch==2.13.0
 DEEPSPEED ?= deepspeed==0.19.8
-PYTEST_FLAGS ?= -n 2
+# Neighbours run in the same process: they share originals, conversions and worker processes.
+PYTEST_FLAGS ?= -n 2 --dist worksteal
 
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install $(PIP_FLAGS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 
@@ -9,6 +10,13 @@ import pytest
 from hypothesis import settings
 
 from tests.pool import Pool
+
+
+def pytest_collection_finish() -> None:
+    """Spare collections what the tests are made of, torch above all, and let the short-lived values of an analysis die."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
 
 
 @pytest.fixture(scope="session")

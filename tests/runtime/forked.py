@@ -8,6 +8,7 @@ forks the ranks of a run, which execute a script as `python script.py` would, ea
 from __future__ import annotations
 
 import atexit
+import gc
 import json
 import os
 import runpy
@@ -55,7 +56,7 @@ class Forks:
         script: Path,
         arguments: Sequence[str] = (),
         ranks: int = 2,
-        env: Mapping[str, str] | None = None,
+        env: Mapping[str, str | None] | None = None,
         restarts: int | None = None,
     ) -> list[Ended]:
         """Run a script on every rank, in its folder.
@@ -63,7 +64,7 @@ class Forks:
         Args:
             script, arguments: as on a command line.
             ranks: number of processes.
-            env: added to the environment.
+            env: added to the environment, a launcher's variables included; what is `None` is removed.
             restarts: if given, torch's elastic agent (what `torchrun` is made of) runs the ranks, and starts all again
                 this many times when one fails; all that they print is then that of one process, the agent.
 
@@ -72,7 +73,9 @@ class Forks:
         """
         return self.together([(script, list(arguments), ranks, dict(env or {}), restarts)])[0]
 
-    def together(self, runs: Sequence[tuple[Path, list[str], int, dict[str, str], int | None]]) -> list[list[Ended]]:
+    def together(
+        self, runs: Sequence[tuple[Path, list[str], int, dict[str, str | None], int | None]]
+    ) -> list[list[Ended]]:
         """Several runs at once, since most of them wait."""
         assert self.process.stdin is not None
         assert self.process.stdout is not None
@@ -92,6 +95,8 @@ def serve() -> None:
     import distify.runtime.saved_tensors  # noqa: F401
 
     torch.optim.SGD([torch.zeros(1)], 0.1)  # imports more
+    gc.collect()
+    gc.freeze()  # collections of a rank would go through all this, and copy the pages that it lies in
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     for line in sys.stdin:
@@ -104,18 +109,24 @@ def serve() -> None:
 
 
 def _start(
-    folder: Path, script: str, arguments: list[str], ranks: int, env: dict[str, str], restarts: int | None, port: int
+    folder: Path,
+    script: str,
+    arguments: list[str],
+    ranks: int,
+    env: dict[str, str | None],
+    restarts: int | None,
+    port: int,
 ) -> list[tuple[int, Path]]:
     folder.mkdir()
-    common = {**env, "MASTER_ADDR": "127.0.0.1", "GLOO_SOCKET_IFNAME": "lo"}
+    common = {"MASTER_ADDR": "127.0.0.1", "GLOO_SOCKET_IFNAME": "lo", **env}
     if restarts is not None:
         return [_fork(folder / "agent", common, lambda: _elastic(script, arguments, ranks, restarts, port))]
     sizes = {"WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(ranks), "MASTER_PORT": str(port)}
-    places = [{**common, **sizes, "RANK": str(rank), "LOCAL_RANK": str(rank)} for rank in range(ranks)]
+    places = [{**sizes, "RANK": str(rank), "LOCAL_RANK": str(rank), **common} for rank in range(ranks)]
     return [_fork(folder / str(k), place, lambda: _script(script, arguments)) for k, place in enumerate(places)]
 
 
-def _fork(output: Path, env: dict[str, str], body: Any) -> tuple[int, Path]:
+def _fork(output: Path, env: Mapping[str, str | None], body: Any) -> tuple[int, Path]:
     process = os.fork()
     if process:
         return process, output
@@ -125,7 +136,9 @@ def _fork(output: Path, env: dict[str, str], body: Any) -> tuple[int, Path]:
         for number, name in ((1, ".out"), (2, ".err")):
             os.dup2(os.open(f"{output}{name}", os.O_WRONLY | os.O_CREAT, 0o600), number)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        os.environ.update(env)
+        os.environ.update({name: value for name, value in env.items() if value is not None})
+        for name in (name for name, value in env.items() if value is None):
+            os.environ.pop(name, None)
         status = body()
     finally:
         os._exit(status)

@@ -13,6 +13,7 @@ from distify.runtime.config import ConfigError
 from distify.runtime.exits import Misconfigured, speaks
 from distify.runtime.launcher import LaunchError, read_launcher
 from distify.runtime.state import state
+from tests.runtime.forked import Forks
 from tests.runtime.launch import free_port, launch
 
 SCRIPT = """
@@ -32,11 +33,11 @@ SEEDED: dict[str, str | None] = {"PYTHONHASHSEED": "0", "DISTIFY_ALL_RANKS": Non
 NO_LAUNCHER = dict.fromkeys(("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"))
 
 
-def write(folder: Path, options: str = "", table: str = "") -> list[str]:
+def write(folder: Path, options: str = "", table: str = "") -> Path:
     (folder / "train.py").write_text(SCRIPT.format(options=options))
     if table:
         (folder / "pyproject.toml").write_text(table)
-    return ["train.py"]
+    return folder / "train.py"
 
 
 @pytest.mark.parametrize(
@@ -55,9 +56,9 @@ def write(folder: Path, options: str = "", table: str = "") -> list[str]:
     ],
 )
 def test_all_ranks_fail_alike_and_one_says_so(
-    options: str, table: str, variables: dict[str, str | None], message: str, tmp_path: Path
+    options: str, table: str, variables: dict[str, str | None], message: str, tmp_path: Path, forks: Forks
 ) -> None:
-    ended = launch(write(tmp_path, options, table), 2, {**SEEDED, **variables}, tmp_path)
+    ended = forks.run(write(tmp_path, options, table), (), 2, {**SEEDED, **variables})
     assert [e.code for e in ended] == [2, 2], ended
     assert [e.stdout for e in ended] == ["", ""]
     assert ended[1].stderr == ""
@@ -73,8 +74,8 @@ def test_all_ranks_fail_alike_and_one_says_so(
         ({"RANK": None, "LOCAL_RANK": None}, r"but RANK, LOCAL_RANK are not set"),
     ],
 )
-def test_one_process(variables: dict[str, str | None], message: str, tmp_path: Path) -> None:
-    (ended,) = launch(write(tmp_path), 1, {**SEEDED, **variables}, tmp_path)
+def test_one_process(variables: dict[str, str | None], message: str, tmp_path: Path, forks: Forks) -> None:
+    (ended,) = forks.run(write(tmp_path), (), 1, {**SEEDED, **variables})
     assert (ended.code, ended.stdout) == (2, "")
     assert re.fullmatch(rf"distify: .*{message}.*\n", ended.stderr), ended.stderr
 
@@ -92,14 +93,14 @@ def test_the_launcher_does_not_end_the_rank_that_speaks_before_it_has_spoken(tmp
 
 def test_a_missing_package_is_named_after_the_processes_joined(tmp_path: Path) -> None:
     (tmp_path / "deepspeed.py").write_text("raise ImportError('no deepspeed here')\n")
-    ended = launch(write(tmp_path, "backend='deepspeed'"), 2, SEEDED, tmp_path)
+    ended = launch([str(write(tmp_path, "backend='deepspeed'"))], 2, SEEDED, tmp_path)
     assert [(e.code, e.stdout) for e in ended] == [(2, "")] * 2, ended
     assert ended[1].stderr == ""
     found = re.fullmatch(r"distify: .*no deepspeed here.*pip install 'torch-distify\[deepspeed\]'.*\n", ended[0].stderr)
     assert found, ended[0].stderr
 
 
-def test_a_port_that_is_taken(tmp_path: Path) -> None:
+def test_a_port_that_is_taken(tmp_path: Path, forks: Forks) -> None:
     import socket
 
     with socket.socket() as taken:
@@ -107,7 +108,7 @@ def test_a_port_that_is_taken(tmp_path: Path) -> None:
         taken.listen()
         port = str(taken.getsockname()[1])
         variables = {**SEEDED, "MASTER_PORT": port, "WORLD_SIZE": "2", "DISTIFY_TIMEOUT": "5"}
-        (ended,) = launch(write(tmp_path), 1, variables, tmp_path)
+        (ended,) = forks.run(write(tmp_path), (), 1, variables)
     assert (ended.code, ended.stdout) == (2, "")
     assert re.search(rf"^distify: rank 0 of 2 can't join .*MASTER_PORT={port}: .*the port is free", ended.stderr, re.M)
     assert "Traceback" not in ended.stderr
@@ -200,9 +201,9 @@ print("went on")
 
 
 @pytest.mark.parametrize("step", ["runtime.step(optimizer)", "optimizer.step()"])
-def test_windows_asked_of_a_script_without_them(step: str, tmp_path: Path) -> None:
+def test_windows_asked_of_a_script_without_them(step: str, tmp_path: Path, forks: Forks) -> None:
     (tmp_path / "train.py").write_text(WITHOUT_WINDOWS.format(step=step))
-    ended = launch(["train.py"], 2, {**SEEDED, "DISTIFY_ACCUMULATE": "4"}, tmp_path)
+    ended = forks.run(tmp_path / "train.py", (), 2, {**SEEDED, "DISTIFY_ACCUMULATE": "4"})
     assert [(e.code, e.stdout) for e in ended] == [(2, ""), (2, "")]
     said = "".join(e.stderr for e in ended)
     assert re.search(r"^distify: accumulate=4 is set .*`distify rewrite --accumulate 4`", said, re.M)

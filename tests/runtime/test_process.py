@@ -182,7 +182,7 @@ import sys, types
 package = types.ModuleType("distify.runtime")
 package.__path__ = [{str(Path(launcher.__file__).parent)!r}]
 sys.modules["distify.runtime"] = package
-from distify.runtime import gpus, launcher
+from distify.runtime import launcher
 launcher.agree_on_hashes()
 """
 BEGIN = """

@@ -9,7 +9,7 @@ import pytest
 from distify.codemod.options import Options
 from distify.codemod.rewrite import rewrite_source
 from tests.parity.compare import assert_files_equal, assert_output_equal
-from tests.pool import Pool
+from tests.pool import Pool, Run
 
 SCRIPTS = sorted(Path(__file__).with_name("scripts").glob("*.py"))
 
@@ -44,36 +44,36 @@ OTHERS = [
 UNSHARDED = {"DST203", "DST206", "DST216", "DST403", "DST903"}
 
 
-def converts(path: Path, options: Options, source: Pool, target: Pool, folder: Path) -> None:
-    """What a script prints and saves on one process, its conversion prints and saves on several."""
+def converts(path: Path, options: Options, expected: Run, target: Pool, folder: Path, original: Path) -> None:
+    """What a script printed and saved on one process, its conversion prints and saves on several."""
     result = rewrite_source(path.read_bytes(), path.name, options)
     errors = [item for item in result.findings if item.level == "error"]
     if options.backend != "ddp" and UNSHARDED & {item.code for item in result.findings}:
         return
     assert not errors
-    folders = {name: folder / name for name in ("source", "expected", "actual")}
-    for place in folders.values():
-        place.mkdir()
-    converted = folders["source"] / "train.py"
+    source, actual = folder / "source", folder / "actual"
+    for place in (source, actual):
+        place.mkdir(parents=True)
+    converted = source / "train.py"
     converted.write_bytes(result.data)
-    expected = source.script(path, (), folders["expected"]).check()
+    run = target.script(converted, (), actual).check()
+    assert_output_equal(expected.stdout, run.stdout)
+    assert_files_equal(original, actual)
+    assert not any(run.others)
+
+
+@pytest.mark.parametrize("path", [p for p in SCRIPTS if p.stem not in REFUSED], ids=lambda p: p.stem)
+def test_same_on_several_processes(path: Path, alone: Pool, pool2: Pool, pool3: Pool, tmp_path: Path) -> None:
+    """On two with ddp, and on another backend or size; the original runs once for both."""
+    original = tmp_path / "original"
+    original.mkdir()
+    expected = alone.script(path, (), original).check()
     assert expected.stdout.strip(), "it prints nothing to compare"
-    actual = target.script(converted, (), folders["actual"]).check()
-    assert_output_equal(expected.stdout, actual.stdout)
-    assert_files_equal(folders["expected"], folders["actual"])
-    assert not any(actual.others)
-
-
-@pytest.mark.parametrize("path", [p for p in SCRIPTS if p.stem not in REFUSED], ids=lambda p: p.stem)
-def test_same_on_two_processes(path: Path, alone: Pool, pool2: Pool, tmp_path: Path) -> None:
-    converts(path, Options(backend="ddp"), alone, pool2, tmp_path)
-
-
-@pytest.mark.parametrize("path", [p for p in SCRIPTS if p.stem not in REFUSED], ids=lambda p: p.stem)
-def test_same_on_other_backends_and_sizes(path: Path, alone: Pool, pool2: Pool, pool3: Pool, tmp_path: Path) -> None:
+    converts(path, Options(backend="ddp"), expected, pool2, tmp_path / "ddp", original)
     turn = sum(path.stem.encode())
     options = OTHERS[turn % len(OTHERS)]
-    converts(path, options, alone, pool3 if options.backend == "ddp" or turn % 3 == 0 else pool2, tmp_path)
+    others = pool3 if options.backend == "ddp" or turn % 3 == 0 else pool2
+    converts(path, options, expected, others, tmp_path / "other", original)
 
 
 @pytest.mark.parametrize("name", sorted(REFUSED))
