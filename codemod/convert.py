@@ -17,7 +17,7 @@ from .report.text import Wording, report
 from .rewrite import InternalError, Result
 from .rewriter import Planner, Rewriter
 from .source import SourceError
-from .targets import STDIN, Item, check_home, placed, target
+from .targets import STDIN, Item, check_home, check_page, placed, target
 from .writing import PartlyWritten, Replacement, other_names, write_all
 
 BUG = "This is a mistake of distify; nothing was written. Please report it together with the file."
@@ -65,6 +65,7 @@ def convert(request: Request) -> int:
     try:
         items = list(inputs(request))
         items = [replace(item, target=target(request.out, item, len(items))) for item in items]
+        check_page(request.page)
     except FileError as error:
         complain(str(error))
         return FAILED

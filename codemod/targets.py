@@ -110,3 +110,14 @@ def check_home(done: Sequence[tuple[Item, Result]], roots: Sequence[str]) -> Non
                 f"{item.name}{leads}: is imported, and would have to change too, but lies outside of the project "
                 f"({roots[0] if roots else here[0]}): give it by name as well, or --no-follow to leave it alone"
             )
+
+
+def check_page(page: str | None) -> None:
+    """A report has a folder to go to, which is known before anything is written.
+
+    Raises:
+        FileError: there is none.
+    """
+    folder = os.path.dirname(page) if page else ""
+    if folder and not os.path.isdir(folder):
+        raise FileError(f"--report {page}: there is no folder {folder}")

@@ -1,1 +1,1 @@
-"""The texts that distify writes: Jinja2 templates of inserted statements (`code/`)."""
+"""The texts that distify writes: Jinja2 templates of inserted statements (`code/`), and pages (`report/`)."""

@@ -42,7 +42,8 @@ def render(results: Sequence[Result], outcome: Outcome) -> bytes:
 def on_file(view: View) -> dict[str, Any]:
     """One file."""
     result = view.result
-    diff = b"".join(unified(result.path, result.before, result.data)) if result.changed else b""
+    texts = ("".join(lines).encode("utf-8", "replace") for lines in (view.old, view.new))
+    diff = b"".join(unified(result.path, *texts)) if result.changed else b""
     return {
         "path": view.path,
         "state": view.state,

@@ -287,6 +287,19 @@ def test_the_command_puts_the_format_alone_on_standard_output(repository):
     assert (result.exit_code, result.stderr) == (0, "")
     assert json.loads(result.stdout)["written"]
     assert "runtime.shard(" in file.read_text()
+    file.write_text(TRAIN)
+    result = run_command("train.py", "--report", "no/r.html")
+    assert (result.exit_code, file.read_text()) == (2, TRAIN)
+    assert "there is no folder no" in result.stderr
+
+
+def test_other_encodings_are_told_in_utf_8():
+    text = "# coding: latin-1\nimport torch\nx = 'é'\n"
+    result = replace(
+        refused(), before=text.encode("latin-1"), data=text.replace("é", "é'é").encode("latin-1"), text=text
+    )
+    (file,) = document("json", replace(result, findings=()))["files"]
+    assert "+x = 'é'é'" in file["diff"]
 
 
 @pytest.mark.parametrize(
