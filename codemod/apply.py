@@ -13,7 +13,7 @@ from .editing.blocks import Block, Change, Piece, flat, indented, rebuild
 from .editing.errors import EditError, UnsafeSource
 from .editing.expressions import OnExpression, changed
 from .editing.imports import is_import, place, set_apart
-from .editing.locate import Located, Statement, locate
+from .editing.locate import Located, Statement, Writing, locate
 from .editing.quotes import swap_quotes
 from .editing.render import Line, Renderer, parenthesized
 from .edits import (
@@ -63,8 +63,9 @@ def traced(text: str, edits: Sequence[Edit]) -> tuple[str, Callable[[], list[fro
     editor = Editor(located, edits)
     module = located.module.visit(editor)
     editor.check()
-    lines = partial(editor.renderer.traces.lines, module, edits)
-    return located.guard.restore(module.code) + text[end:], lines
+    written = Writing(module)
+    lines = partial(editor.renderer.traces.lines, written, edits)
+    return located.guard.restore(written.code) + text[end:], lines
 
 
 class Editor(cst.CSTTransformer):

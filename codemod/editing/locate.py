@@ -74,6 +74,16 @@ class Writing(PositionProvidingCodegenState):
         self.above: list[cst.CSTNode] = []
         module._codegen(self)
 
+    @property
+    def code(self) -> str:
+        """The text."""
+        return "".join(self.tokens)
+
+    @property
+    def places(self) -> dict[cst.CSTNode, CodeRange]:
+        """Where the nodes stand in it."""
+        return cast("dict[cst.CSTNode, CodeRange]", self.positions._computed)
+
     def before_codegen(self, node: cst.CSTNode) -> None:
         super().before_codegen(node)
         if self.above:
@@ -160,7 +170,7 @@ def locate(text: str) -> Located:
     except cst.ParserSyntaxError as error:
         raise UnsafeSource(f"line {error.raw_line}: not understood by libcst") from None
     written = Writing(module)
-    code = "".join(written.tokens)
+    code = written.code
     if code != guard.text or guard.restore(code) != text:
         raise UnsafeSource("libcst doesn't give its text back unchanged")
     starts = line_starts(guard.text)
@@ -169,7 +179,7 @@ def locate(text: str) -> Located:
         first, last = place.start, place.end
         return starts[first.line - 1] + first.column, starts[last.line - 1] + last.column
 
-    positions = cast("dict[cst.CSTNode, CodeRange]", written.positions._computed)
+    positions = written.places
     located = Located(text, guard, module, {}, {}, {}, written.parents)
     for node, place in positions.items():
         if isinstance(node, cst.BaseExpression):

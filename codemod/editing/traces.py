@@ -6,10 +6,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import libcst as cst
-from libcst.metadata import MetadataWrapper, PositionProvider
 
 from ..edits import Edit
-from .locate import MARKED, line_starts
+from .locate import MARKED, Writing, line_starts
 
 SHOWN = (cst.BaseExpression, cst.BaseSmallStatement, cst.BaseCompoundStatement, cst.IndentedBlock)
 """What counts as made: whitespace and commas are no reason to name a line."""
@@ -51,16 +50,16 @@ class Traces:
         for one, other in zip(old.children, new.children):
             self.copied(one, other)
 
-    def lines(self, module: cst.Module, edits: Sequence[Edit]) -> list[frozenset[int]]:
+    def lines(self, written: Writing, edits: Sequence[Edit]) -> list[frozenset[int]]:
         """The lines, from 1, on which the nodes made by each edit begin or end in the finished text of a module.
 
         Args:
-            module: as it is written, form feeds still being comments (`Guard`).
+            written: the module, form feeds still being comments (`Guard`).
             edits: whose lines are wanted.
         """
         found: dict[int, set[int]] = {id(edit): set() for edit in edits}
-        positions = MetadataWrapper(module, unsafe_skip_copy=True).resolve(PositionProvider)
-        marks = _marked_lines(module.code) if MARKED.search(module.code) else []
+        code, positions = written.code, written.places
+        marks = _marked_lines(code) if MARKED.search(code) else []
         for node, makers in self._made.items():
             place = positions.get(node)
             if place is None:

@@ -42,8 +42,8 @@ def render(results: Sequence[Result], outcome: Outcome) -> bytes:
 def on_file(view: View) -> dict[str, Any]:
     """One file."""
     result = view.result
-    texts = ("".join(lines).encode("utf-8", "replace") for lines in (view.old, view.new))
-    diff = b"".join(unified(result.path, *texts)) if result.changed else b""
+    before, after = ("".join(lines).encode("utf-8", "replace") for lines in (view.old, view.new))
+    diff = b"".join(unified(result.path, before, after)) if result.changed else b""
     return {
         "path": view.path,
         "state": view.state,
