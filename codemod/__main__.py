@@ -7,6 +7,7 @@ import sys
 
 FAILED = 2
 INTERRUPTED = 130
+WITH_ARGUMENTS = ("launch", "verify")
 
 
 def leave_folder_out() -> None:
@@ -47,7 +48,7 @@ def run(arguments: list[str]) -> int:
         if hasattr(error, "format_message"):  # a usage error of typer
             text = error.format_message().removeprefix("Invalid value: ")
             text = f"{text[:1].lower()}{text[1:].rstrip('.')}"
-            complain(f"{text} (see: distify {_command(arguments)} --help)" if text else "")
+            complain(f"{text} (see: {_help(arguments)})" if text else "")
             return int(getattr(error, "exit_code", FAILED))
         if type(error).__name__ == "Abort":  # the same in older versions
             complain("interrupted; no file was left half-written")
@@ -60,9 +61,14 @@ def run(arguments: list[str]) -> int:
         return FAILED
 
 
-def _command(arguments: list[str]) -> str:
-    """The command that was called wrongly."""
-    return arguments[0] if arguments and arguments[0] in ("rewrite", "consolidate") else "rewrite"
+def _help(arguments: list[str]) -> str:
+    """What tells more about a command that was called wrongly, and how a script gets options of its own."""
+    from .cli import VERBS
+
+    verbs = [item.__name__.rpartition(".")[2] for item in VERBS]
+    verb = next((word for word in arguments if not word.startswith("-")), "")
+    more = "; arguments of the script go after --" if verb in WITH_ARGUMENTS else ""
+    return f"distify {verb} --help{more}" if verb in ("rewrite", *verbs) else "distify --help"
 
 
 if __name__ == "__main__":

@@ -8,36 +8,38 @@ from typing import Annotated, Any
 import typer
 
 from .commands import check, config, consolidate, doctor, explain, launch, rules, verify
+from .commands.completing import words
+from .commands.verb import WIDTH, Verb
 from .options import CHOICES, OptionError, Options, flag
 from .report.names import FORMATS
 
 app = typer.Typer(
     name="distify",
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": WIDTH},
 )
 
 EXAMPLES = """\b
 Examples:
-  distify rewrite train.py                          convert in place
-  distify rewrite train.py --diff                   only show what would change
+  distify rewrite train.py              convert in place
+  distify rewrite train.py --diff       only show what would change
   distify rewrite train.py --backend fsdp --precision bf16 --accumulate 4
-  distify rewrite train.py -o train_distributed.py  keep the original
-  distify rewrite src/ --check                      exit 1 if something is not converted
-  distify rewrite train.py --diff --report diff.html  a page to read: each change with its reason
-  distify rewrite - < train.py                      standard input to standard output
+  distify rewrite train.py -o new.py    keep the original
+  distify rewrite src/ --check          exit 1 if something isn't converted
+  distify rewrite train.py --diff --report diff.html   each change, its reason
+  distify rewrite - < train.py          standard input to standard output
 \b
-Then launch it, on two processes here:
+Then start it, on two processes here:
+  distify launch train.py --nproc 2
   torchrun --nproc-per-node 2 train.py
 \b
-What isn't given here is found when the script starts: DISTIFY_BACKEND (and so on) in the
-environment, then [tool.distify] in pyproject.toml, then the defaults: ddp, fp32, accumulate 1,
-batch global, batchnorm exact, zero stage 2.
+What isn't given here is found when the script starts: DISTIFY_BACKEND (and so
+on) in the environment, then [tool.distify] in pyproject.toml, then defaults:
+ddp, fp32, accumulate 1, batch global, batchnorm exact, zero stage 2.
 \b
-Exit codes: 0 done or nothing to do; 1 would change (--check) or something was refused;
-2 usage error, unreadable input, or a mistake of distify."""
+Exit codes: 0 done or nothing to do; 1 would change (--check), or something
+was refused; 2 usage error, unreadable input, or a mistake of distify."""
 
 
 def show_version(value: bool) -> None:
@@ -54,7 +56,10 @@ Version = Annotated[
 
 @app.callback(invoke_without_command=True)
 def distify(context: typer.Context, version: Version = False) -> None:
-    """Turn a single-process PyTorch training script into the distributed one: same run, more processes."""
+    """Turn a single-process PyTorch training script into the distributed one: same run, more processes.
+
+    The verbs stand in the order of use; distify VERB --help tells more, with examples.
+    """
     if context.invoked_subcommand is None:
         typer.echo(context.get_help(), err=True)
         raise typer.Exit(2)
@@ -62,7 +67,7 @@ def distify(context: typer.Context, version: Version = False) -> None:
 
 def choice(name: str, text: str) -> Any:
     """A conversion option with a fixed set of values."""
-    return typer.Option(flag(name), metavar="|".join(CHOICES[name]), help=text)
+    return typer.Option(flag(name), metavar="|".join(CHOICES[name]), help=text, autocompletion=words(*CHOICES[name]))
 
 
 def number(name: str, metavar: str, text: str) -> Any:
@@ -112,7 +117,13 @@ def rewrite(
         str | None, typer.Option("--stdin-filename", metavar="NAME", help="What to call standard input (-).")
     ] = None,
     form: Annotated[
-        str, typer.Option("--format", metavar="|".join(FORMATS), help="How results are told; all but text on stdout.")
+        str,
+        typer.Option(
+            "--format",
+            metavar="|".join(FORMATS),
+            help="How results are told; all but text on stdout.",
+            autocompletion=words(*FORMATS),
+        ),
     ] = "text",
     page: Annotated[
         str | None,
@@ -164,3 +175,5 @@ VERBS = (
 )
 for verb in VERBS:
     verb.register(app)
+for info in app.registered_commands:
+    info.cls = Verb

@@ -6,13 +6,16 @@ from typing import Annotated, Any
 
 import typer
 
+from ..report.names import FORMATS
+from .completing import words
+
 EPILOG = """\b
 Examples:
-  distify check train.py                    what a conversion would do and refuse; what is unsafe
-  distify check src/ --select DST1,DST651   some codes or families of codes only
+  distify check train.py               what is unsafe, or would be refused
+  distify check src/ --select DST1,DST651    some codes, or families of codes
   distify check src/ --ignore DST752 --per-file-ignores "examples/*:DST551"
-  distify check train.py --fix              convert, or mend what was written since
-  distify check src/ --format github        annotations of a pull request
+  distify check train.py --fix         convert, or mend what was written since
+  distify check src/ --format github   annotations of a pull request
 \b
 In pyproject.toml:
   [tool.distify.check]
@@ -21,8 +24,8 @@ In pyproject.toml:
 \b
 A comment suppresses a finding on its line: # distify: ignore[DST551]
 \b
-Exit codes: 0 nothing found, or notes only; 1 an error or a warning; 2 usage error, unreadable
-input, or a mistake of distify."""
+Exit codes: 0 nothing found, or notes only; 1 an error or a warning; 2 usage
+error, unreadable input, or a mistake of distify."""
 
 
 def several(flag: str, metavar: str, text: str) -> Any:
@@ -33,7 +36,7 @@ def several(flag: str, metavar: str, text: str) -> Any:
 def register(app: typer.Typer) -> None:
     """Adds the command to the app."""
 
-    @app.command(epilog=EPILOG)
+    @app.command(epilog=EPILOG, short_help="Report what a conversion would do, and what is unsafe.")
     def check(
         paths: Annotated[
             list[str], typer.Argument(metavar="PATH", help="Scripts, folders (all .py below), or - for standard input.")
@@ -45,7 +48,13 @@ def register(app: typer.Typer) -> None:
         ] = None,
         fix: Annotated[bool, typer.Option("--fix", help="Write what can be mended by a rewrite.")] = False,
         form: Annotated[
-            str, typer.Option("--format", metavar="FORMAT", help="text, json, github, sarif or markdown.")
+            str,
+            typer.Option(
+                "--format",
+                metavar="FORMAT",
+                help="text, json, github, sarif or markdown.",
+                autocompletion=words(*FORMATS),
+            ),
         ] = "text",
         exit_zero: Annotated[bool, typer.Option("--exit-zero", help="Exit 0 whatever is found.")] = False,
         follow: Annotated[

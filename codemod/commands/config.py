@@ -12,9 +12,9 @@ from .completing import words
 
 EXAMPLES = """\b
 Examples:
-  distify config                              ask, show, write
-  distify config --backend fsdp --precision bf16   without questions
-  distify config --accumulate 4 --dry-run     only show what would change
+  distify config                                   ask, show, write
+  distify config --backend fsdp --precision bf16   ask nothing
+  distify config --accumulate 4 --dry-run          only show the change
   distify config path/to/project --backend ddp
 \b
 It writes [tool.distify] into the nearest pyproject.toml at or above the

@@ -6,10 +6,18 @@ from typing import Annotated
 
 import typer
 
+EXAMPLES = """\b
+Examples:
+  distify consolidate states weights.pt                   the model alone
+  distify consolidate states everything.pt --optimizer    the whole state
+  distify consolidate states gan.pt --model generator     one of several
+\b
+Exit codes: 0 written; 2 it could not be."""
+
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command()(consolidate)
+    app.command(epilog=EXAMPLES, short_help="Turn a checkpoint in parts into one plain file.")(consolidate)
 
 
 def consolidate(

@@ -12,9 +12,9 @@ from .completing import words
 
 EXAMPLES = """\b
 Examples:
-  distify launch train.py                       a process per GPU, 2 without
-  distify launch train.py --nproc 4 -- --lr 0.1   arguments of the script
-  distify launch -m package.train --dry-run     only say what would be run
+  distify launch train.py                   one process per GPU, 2 without
+  distify launch train.py --nproc 4 -- --lr 0.1    arguments of the script
+  distify launch -m package.train --dry-run        only say what would be run
   distify launch train.py --backend fsdp --precision bf16
 \b
 On two machines (each with its own --node-rank):
@@ -22,14 +22,14 @@ On two machines (each with its own --node-rank):
 \b
 A job file for a scheduler:
   distify launch train.py --emit slurm --nnodes 2 --nproc 8 --time 12:00:00
-  distify launch train.py --emit kubernetes --nproc 8 --image org/train:1 -o job.yaml
+  distify launch train.py --emit kubernetes --nproc 8 --image org/train:1
 \b
 Options of the run that the script writes into runtime.init(...) win over
 flags; flags win over DISTIFY_BACKEND and so on, these over [tool.distify] in
 pyproject.toml. What holds, and where it came from, is shown at the start.
 \b
-Exit codes: that of the process that failed first (128 and its number, if a
-signal ended it); 0 if none did; 2 for a wrong option or an unreadable file."""
+Exit codes: 0 all went well; that of the process that failed first (128 and its
+number, if a signal ended it); 2 for a wrong option or an unreadable file."""
 
 
 def register(app: typer.Typer) -> None:

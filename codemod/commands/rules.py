@@ -6,10 +6,18 @@ from typing import Annotated
 
 import typer
 
+EXAMPLES = """\b
+Examples:
+  distify rules                            all of them
+  distify rules --family data --level error
+  distify rules --format json              for programs
+\b
+Exit codes: 0 listed; 2 wrong option."""
+
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command()(rules)
+    app.command(epilog=EXAMPLES, short_help="List the codes of all findings, by family.")(rules)
 
 
 def rules(

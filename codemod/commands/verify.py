@@ -7,35 +7,38 @@ from typing import Annotated, Any
 import typer
 
 from ..options import CHOICES, OptionError, Options, flag
+from .completing import words
 
 EXAMPLES = """\b
 Examples:
-  distify verify train.py                           would distify rewrite change the run?
-  distify verify train.py --steps 50 -- --epochs 1  50 optimizer steps; arguments of the script
-  distify verify train.py --matrix --no-dropout     one table of all backends
-  distify verify converted.py --original train.py   a conversion that was made before
-  distify verify train.py --html losses.html        both curves and their difference
+  distify verify train.py               would a conversion change the run?
+  distify verify train.py --steps 50 -- --epochs 1   arguments of the script
+  distify verify train.py --matrix --no-dropout      a table of all backends
+  distify verify new.py --original train.py   a conversion made before
+  distify verify train.py --html losses.html  both curves, their difference
 \b
-A script that is converted already is compared with its newest version in git that is not.
+A script that is converted already is compared with its newest version in git
+that is not.
 \b
-Exit codes: 0 equal up to rounding; 1 differs; 2 could not run: refused, no torch, a script failed."""
+Exit codes: 0 equal up to rounding; 1 differs; 2 could not run: refused, no
+torch, a script failed."""
 
 
 def register(app: typer.Typer) -> None:
     """Add the verb."""
-    app.command(epilog=EXAMPLES)(verify)
+    app.command(epilog=EXAMPLES, short_help="Run the original and the conversion, and compare them.")(verify)
 
 
 def choice(name: str) -> Any:
     """An option of the conversion."""
-    return typer.Option(flag(name), metavar="|".join(CHOICES[name]), help="As in distify rewrite.")
+    return typer.Option(
+        flag(name), metavar="|".join(CHOICES[name]), help="As in distify rewrite.", autocompletion=words(*CHOICES[name])
+    )
 
 
 def verify(
     script: Annotated[str, typer.Argument(metavar="SCRIPT", help="The training script, converted or not.")],
-    arguments: Annotated[
-        list[str] | None, typer.Argument(metavar="[-- ARGUMENT...]", help="Arguments of the script, after --.")
-    ] = None,
+    arguments: Annotated[list[str] | None, typer.Argument(metavar="ARGS", help="Of the script; after --.")] = None,
     nproc: Annotated[int, typer.Option("--nproc", metavar="N", min=1, help="Processes of the rewritten script.")] = 2,
     backend: Annotated[str | None, choice("backend")] = None,
     precision: Annotated[str | None, choice("precision")] = None,
