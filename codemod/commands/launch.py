@@ -28,8 +28,8 @@ Options of the run that the script writes into runtime.init(...) win over
 flags; flags win over DISTIFY_BACKEND and so on, these over [tool.distify] in
 pyproject.toml. What holds, and where it came from, is shown at the start.
 \b
-Exit codes: 0 all went well; that of the process that failed first (128 and its
-number, if a signal ended it); 2 for a wrong option or an unreadable file."""
+Exit codes: 0 all went well; that of the process that failed first (128 and
+its number, if a signal ended it); 2 a wrong option or an unreadable file."""
 
 
 def register(app: typer.Typer) -> None:
