@@ -18,7 +18,7 @@ def where(device: str) -> str:
 def variables(device: str, processes: int) -> dict[str, str]:
     """Variables that keep a run on a device; `processes` is 0 without a launcher."""
     if device == "cuda":
-        return {}
+        return {"NVIDIA_TF32_OVERRIDE": "0"}  # which rounds to ten bits, and differently for each size
     found = {"CUDA_VISIBLE_DEVICES": "", "DS_ACCELERATOR": "cpu"}
     if processes and os.path.exists("/sys/class/net/lo"):
         found["GLOO_SOCKET_IFNAME"] = os.environ.get("GLOO_SOCKET_IFNAME", "lo")

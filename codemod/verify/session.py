@@ -94,6 +94,8 @@ class Session:
         home = home_of(files, here)
         folder = here if within(here, home) else os.path.dirname(script)
         device, notes = device_for(request.device, request.processes)
+        if device == "cuda":
+            notes.append("TF32 is switched off in both")
         if original.told:
             notes.append(f"the original is {original.told}")
         if folder != here:
