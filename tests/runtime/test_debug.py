@@ -75,8 +75,20 @@ elif case == "abort":
         os.abort()  # aborts, as NCCL's watchdog does
     runtime.mean(x.mean())
 elif case == "busy":
-    if not first:
-        time.sleep(12)
+    if first:
+        with open("waiting", "w") as file:
+            file.write(str(os.getpid()))
+    else:  # for as long as the other lives
+        end = time.monotonic() + 60
+        while time.monotonic() < end and not (os.path.exists("waiting") and open("waiting").read()):
+            time.sleep(0.1)
+        while time.monotonic() < end:
+            try:
+                os.kill(int(open("waiting").read()), 0)
+            except ProcessLookupError:
+                print("outlived the other", file=sys.stderr)
+                break
+            time.sleep(0.1)
     runtime.mean(x.mean())  # waits
 """
 
@@ -122,7 +134,7 @@ DISAGREEMENTS = {
 
 
 def test_both_lines_are_named_on_all_ranks(forks: Forks, script: Path) -> None:
-    debug = {"DISTIFY_DEBUG": "1", "DISTIFY_TIMEOUT": "60"}
+    debug = {"DISTIFY_DEBUG": "1", "DISTIFY_TIMEOUT": "90"}
     backends = {"forward": {"DISTIFY_BACKEND": "fsdp"}}
     runs = [(script, [case], 2, {**debug, **backends.get(case, {})}, None) for case in DISAGREEMENTS]
     for case, ended in zip(DISAGREEMENTS, forks.together(runs), strict=True):
@@ -132,7 +144,7 @@ def test_both_lines_are_named_on_all_ranks(forks: Forks, script: Path) -> None:
             assert "ranks disagree about what comes next:" in text, (case, e.stderr)
             for rank, side in enumerate(DISAGREEMENTS[case]):
                 assert re.search(rf"^  rank {rank}: .*{re.escape(side)}(?!\d)", text, re.M), (case, side, text)
-        assert max(e.seconds for e in ended) < 40
+        assert max(e.seconds for e in ended) < 80, "they waited until the time-out"
 
 
 def test_without_debugging_a_wait_ends_and_names_the_lines(forks: Forks, script: Path) -> None:
@@ -153,8 +165,8 @@ def test_without_debugging_a_wait_ends_and_names_the_lines(forks: Forks, script:
     assert re.search(
         rf"rank 0 waited in vain .* in runtime\.mean\(\) at {waits}, as long as DISTIFY_TIMEOUT", busy[0].stderr
     )
-    assert busy[0].seconds < 11.5
+    assert "outlived the other" in busy[1].stderr, "it waited on, though nobody came"
     assert "Rank 1 failed with ValueError: bad sample at train.py:" in failed[0].stderr, failed
     assert f"lost the others in runtime.mean() at {line('waits', 'raise')}" in failed[0].stderr
     assert "frame #0" not in failed[0].stderr
-    assert max(e.seconds for e in failed) < 10
+    assert max(e.seconds for e in failed) < 40

@@ -200,7 +200,7 @@ def folders(tmp_path: Path) -> dict[str, Path]:
 
 
 def test_a_run_goes_on_after_a_kill_and_after_a_request_to_stop(forks: Forks, folders: dict[str, Path]) -> None:
-    env = {"DISTIFY_TIMEOUT": "40"}
+    env = {"DISTIFY_TIMEOUT": "90"}
     asked = ("backward", "fetch", "save")
     runs = [
         (folders["whole"], [], 2, env, None),
@@ -219,7 +219,7 @@ def test_a_run_goes_on_after_a_kill_and_after_a_request_to_stop(forks: Forks, fo
     assert parts[:9] == lines[:9]
     assert parts[9:] == lines[6:], (parts, lines)
     assert re.search(r"rank 0 lost the others in runtime\.backward\(\) at train\.py:\d+", killed.stderr), killed.stderr
-    assert killed.seconds < 40
+    assert killed.seconds < 80, "it waited until the time-out"
 
     # Asked to stop: saved once more, on all ranks at the same step, ended with the status of the signal.
     for moment, ended in zip(asked, stopped, strict=True):

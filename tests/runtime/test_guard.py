@@ -59,14 +59,12 @@ def failing() -> None:
 
 
 def test_a_failure_of_the_main_rank_is_raised_on_all(pool3: Pool) -> None:
-    begun = time.monotonic()
     with pytest.raises(RankError) as error:
         pool3.run(failing)
-    assert error.value.types == ["FileNotFoundError", "RankFailed", "RankFailed"]
+    assert error.value.types == ["FileNotFoundError", "RankFailed", "RankFailed"]  # none was waiting and killed
     assert "rank 0 raised inside a guarded block" in error.value.messages[1]
     assert "no such data" in error.value.messages[2]
     assert "in fail" in error.value.messages[2]
-    assert time.monotonic() - begun < 20
 
 
 def exiting() -> int:
