@@ -15,7 +15,10 @@ from .outcome import Done, Outcome, compared
 
 SMALL = 1e-2  # a first difference that is larger is none of rounding
 FACTOR = 30.0  # the rewritten run rounds at every step, the nudged one differs by its start
+AHEAD = 4  # steps
 CHANCE = 1e-3  # what differs by more at its first value does not repeat itself, nudged or not
+
+BYTES = " bytes"  # how a file stands in a table that is compared byte by byte, such as a picture
 
 EXACT = Tolerance(0.0, 0.0, 0.0)
 
@@ -23,7 +26,7 @@ EXACT = Tolerance(0.0, 0.0, 0.0)
 def may_be_rounding(outcome: Outcome) -> bool:
     """Whether a difference is small enough where it begins to be asked for."""
     row = outcome.beginning
-    return row is not None and row.difference < SMALL
+    return row is not None and (row.difference < SMALL or row.original.endswith(BYTES))
 
 
 def drift_of(original: Done, nudged: Done, ignore: str | None) -> Outcome:
@@ -41,21 +44,23 @@ def unsteady(drift: Outcome) -> str:
 
 def forgive(outcome: Outcome, drift: Outcome) -> None:
     """Take for equal what differs by no more than rounding makes of the original at the same place."""
+    if unsteady(drift):
+        return  # it tells nothing of rounding
     known = {check.name: check for check in drift.checks}
     for check in outcome.checks:
         beside = known.get(check.name)
         if beside is None or check.differ > len(check.rows):  # more differ than were kept
             continue
-        forgiven = [row for row in check.rows if row.difference <= FACTOR * reach(beside, row)]
+        forgiven = [row for row in check.rows if is_rounding(row, beside)]
         if not forgiven:
             continue
         check.rows = [row for row in check.rows if row not in forgiven]
         check.differ -= len(forgiven)
-        worst = max(forgiven, key=lambda row: row.difference)
+        worst = max(forgiven, key=lambda row: (math.isfinite(row.difference), row.difference))
         check.worst = check.rows[0] if check.rows else replace(worst, excess=1.0)
         check.notes.append(
-            f"{len(forgiven)} beyond the plain tolerance, by no more than {FACTOR:g} times what a last digit of the "
-            f"weights does to the original (here {reach(beside, worst):.1e})"
+            f"{len(forgiven)} beyond the plain tolerance as in the original itself, whose values a last digit of its "
+            f"weights moves by {reach(beside, worst):.1e}"
         )
         outcome.forgiven += len(forgiven)
     rest = [check.rows[0] for check in outcome.checks if check.rows and check.name in ("losses", "gradients")]
@@ -63,7 +68,18 @@ def forgive(outcome: Outcome, drift: Outcome) -> None:
         outcome.first = min(rest, key=lambda row: row.index, default=None)
 
 
+def is_rounding(row: Row, beside: Check) -> bool:
+    """Whether the original differs from itself alike: by a number, or as a text that it does not repeat either."""
+    if math.isfinite(row.difference):
+        return row.difference <= FACTOR * reach(beside, row)
+    return row.original.endswith(BYTES) and any(other.what == row.what for other in beside.rows)
+
+
 def reach(check: Check, row: Row) -> float:
-    """The largest finite difference of the original from itself up to a place; of files, anywhere."""
-    rows = check.rows if check.name == "files" else [other for other in check.rows if other.index <= row.index]
+    """The largest finite difference of the original from itself until twice as many steps; of files, anywhere.
+
+    When a change begins to grow is chance: a maximum flips some steps earlier or later.
+    """
+    until = math.inf if check.name == "files" else AHEAD + 2 * row.index
+    rows = [other for other in check.rows if other.index <= until]
     return max((other.difference for other in rows if math.isfinite(other.difference)), default=0.0)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import nn
 
 from distify.codemod.verify.child.nudge import Nudge
 from distify.codemod.verify.drift import EXACT, forgive, may_be_rounding, unsteady
+from distify.codemod.verify.found import Check, Row
 from distify.codemod.verify.losses import Trace, compare_losses
 from distify.codemod.verify.numbers import Tolerance
 from distify.codemod.verify.outcome import Outcome
@@ -37,13 +40,13 @@ def test_what_grows_as_rounding_does_is_rounding():
     assert outcome.equal
     assert outcome.first is None
     assert outcome.forgiven > 5
-    assert "times what a last digit" in outcome.checks[0].notes[0]
+    assert "as in the original itself" in outcome.checks[0].notes[0]
 
 
 def test_what_is_larger_at_its_step_is_not():
-    outcome = outcome_of([100 * x for x in GROWS])
+    outcome = outcome_of([1e5 * x for x in GROWS])
     forgive(outcome, outcome_of(GROWS, tolerance=EXACT))
-    assert outcome.place == "loss of backward 14"
+    assert outcome.place == "loss of backward 1"
     jump = outcome_of([0.0] * 5 + [1e-3] * (STEPS - 5))  # the drift is as large, but later
     assert may_be_rounding(jump)
     forgive(jump, outcome_of(GROWS, tolerance=EXACT))
@@ -51,6 +54,27 @@ def test_what_is_larger_at_its_step_is_not():
     exact = outcome_of([0.0] * 5 + [1e-3] * (STEPS - 5))
     forgive(exact, outcome_of([0.0] * STEPS, tolerance=EXACT))
     assert not exact.equal
+
+
+def files_of(a, b):
+    check = Check("files", "value")
+    check.add(Row("picture.png", f"{a} bytes", f"{b} bytes", 0.0 if a == b else math.inf, 0.0 if a == b else math.inf))
+    return Outcome("ddp", checks=[check])
+
+
+def test_pictures_that_the_original_does_not_repeat_either():
+    outcome = files_of(10, 11)
+    assert may_be_rounding(outcome)
+    forgive(outcome, files_of(10, 10))
+    assert not outcome.equal
+    forgive(outcome, files_of(10, 12))
+    assert outcome.equal
+
+
+def test_an_unsteady_original_forgives_nothing():
+    outcome = outcome_of([1e-3] * STEPS)
+    forgive(outcome, outcome_of([0.1] * STEPS, tolerance=EXACT))
+    assert not outcome.equal
 
 
 def test_texts_and_large_differences_are_never_rounding():
