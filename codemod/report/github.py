@@ -18,13 +18,16 @@ COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
 
 
 def render(results: Sequence[Result], outcome: Outcome) -> bytes:
-    """Annotations: what could not be read, then findings by level, then changes. GitHub shows ten of each command."""
+    """Annotations: what could not be read, findings by level, then changes of a rewrite.
+
+    GitHub shows ten of each command.
+    """
     root = Root()
     views = [View(result, outcome.written) for result in results]
-    lines = [command("error", outcome.verb, message) for message in outcome.failures]
+    lines = [command("error", f"distify {outcome.verb}", message) for message in outcome.failures]
     for level in LEVELS:
         lines += [line for view in views for line in findings(view, level, root)]
-    if not outcome.written:
+    if outcome.verb == "rewrite" and not outcome.written:
         lines += [change(view, shown, root) for view in views for shown in view.hunks if shown.changes]
     return "".join(f"{line}\n" for line in lines).encode("utf-8", "replace")
 

@@ -33,26 +33,26 @@ def render(results: Sequence[Result], outcome: Outcome) -> bytes:
     more = len(outcome.failures) - len(failures)
     failures += [f"- and {more} more"] if more else []
     top = "\n".join([headline(views, outcome), *([""] if failures else []), *failures, ""])
-    return fitted(top, told).encode("utf-8", "replace")
+    return fitted(top, told, outcome).encode("utf-8", "replace")
 
 
 def headline(views: Sequence[View], outcome: Outcome) -> str:
     """The summary in a heading and a line."""
     count = {state: sum(view.state == state for view in views) for state in ("changed", "refused")}
-    done = "rewrote" if outcome.written else "would rewrite"
-    said = ((count["changed"], done), (count["refused"], "refused"), (len(outcome.failures), "could not read"))
-    parts = ", ".join(f"{verb} {plural(number, 'file')}" for number, verb in said if number) or "nothing to change"
+    parts = [f"{plural(count[state], 'file')} {outcome.told(state)}" for state in count if count[state]]
+    parts += [f"{plural(len(outcome.failures), 'file')} could not be read"] if outcome.failures else []
     found = levels([item for view in views for item in view.result.findings])
     edits = sum(len(view.result.changes) for view in views)
-    numbers = ", ".join([plural(edits, "change"), *(plural(found[level], level) for level in LEVELS)])
-    return f"### distify {outcome.verb}: {parts}\n\n{plural(len(views), 'file')} looked at: {numbers}."
+    numbers = ", ".join([*(plural(found[level], level) for level in LEVELS), plural(edits, "change")])
+    said = ", ".join(parts) or "nothing to change"
+    return f"### distify {outcome.verb}: {said}\n\n{plural(len(views), 'file')} looked at: {numbers}."
 
 
-def fitted(top: str, views: Sequence[View]) -> str:
+def fitted(top: str, views: Sequence[View], outcome: Outcome) -> str:
     """The comment, with as much about each file as there is room for: all, its findings, or its name."""
     text = top
     for view in views:
-        text += section(view, FULL)
+        text += section(view, FULL, outcome)
         if size(text) > LIMIT:
             break
     else:
@@ -60,7 +60,7 @@ def fitted(top: str, views: Sequence[View]) -> str:
     room = LIMIT - size(top) - size(note(len(views), len(views)))
     told: list[str] = []
     for view in views:
-        name = section(view, NAME)
+        name = section(view, NAME, outcome)
         if size(name) > room:
             break
         room -= size(name)
@@ -70,7 +70,7 @@ def fitted(top: str, views: Sequence[View]) -> str:
         for index, view in enumerate(views[: len(told)]):
             if room < SMALL:
                 break
-            better = section(view, tier)
+            better = section(view, tier, outcome)
             more = size(better) - size(told[index])
             if more <= room:
                 room -= more
@@ -91,13 +91,13 @@ def size(text: str) -> int:
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
-def section(view: View, tier: int) -> str:
+def section(view: View, tier: int, outcome: Outcome) -> str:
     """What is said of one file."""
     result = view.result
     found = levels(result.findings)
     counts = [plural(len(result.changes), "change")] if result.changes else []
     counts += [plural(found[level], level) for level in LEVELS if found[level]]
-    title = f"<code>{html.escape(view.path)}</code>: {view.state}, {', '.join(counts) or 'no findings'}"
+    title = f"<code>{html.escape(view.path)}</code>: {', '.join([outcome.told(view.state), *counts])}"
     if tier == NAME:
         return f"\n- {title}\n"
     lines = [line for item in result.findings for line in on_finding(view, item)]

@@ -6,6 +6,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import metadata
 
+WORDS = {
+    "rewrite": {
+        "changed": ("would be rewritten", "rewritten"),
+        "refused": ("refused", "refused"),
+        "unchanged": ("nothing to do", "nothing to do"),
+        "skipped": ("trains no model", "trains no model"),
+    },
+    "check": {
+        "changed": ("would be rewritten by --fix", "rewritten"),
+        "refused": ("to be mended by hand", "to be mended by hand"),
+        "unchanged": ("nothing to mend", "nothing to mend"),
+        "skipped": ("trains no model", "trains no model"),
+    },
+}
+"""What became of a file, by verb and state: before and after writing."""
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -20,6 +36,10 @@ class Outcome:
     verb: str
     written: bool = False
     failures: Sequence[str] = ()
+
+    def told(self, state: str) -> str:
+        """What became of a file that is in a state, one of `views.STATES`."""
+        return WORDS[self.verb][state][self.written]
 
     @property
     def version(self) -> str:

@@ -19,13 +19,6 @@ from .outcome import Outcome
 from .sides import rows
 from .views import LEVELS, STATES, View, levels, plural, printable
 
-DONE = {
-    "changed": ("rewritten", "would be rewritten"),
-    "refused": ("refused", "refused"),
-    "unchanged": ("nothing to do", "nothing to do"),
-    "skipped": ("trains no model", "trains no model"),
-}
-
 
 def page(results: Sequence[Result], verb: str, *, written: bool = False, failures: Sequence[str] = ()) -> bytes:
     """The page.
@@ -40,7 +33,7 @@ def page(results: Sequence[Result], verb: str, *, written: bool = False, failure
     views = [View(result) for result in results]
     told = [view for view in views if view.result.changed or view.result.findings]
     found = levels([item for view in views for item in view.result.findings])
-    counts = [(DONE[state][not written], sum(view.state == state for view in views)) for state in STATES]
+    counts = [(outcome.told(state), sum(view.state == state for view in views)) for state in STATES]
     edits = sum(len(view.result.changes) for view in views)
     params = {
         "verb": verb,
@@ -52,7 +45,7 @@ def page(results: Sequence[Result], verb: str, *, written: bool = False, failure
             *((noun(found[level], level), found[level]) for level in LEVELS),
         ],
         "failures": [printable(line) for line in failures],
-        "files": [on_file(view, number, written) for number, view in enumerate(told, 1)],
+        "files": [on_file(view, number, outcome) for number, view in enumerate(told, 1)],
     }
     return report("page", params).encode("utf-8", "replace")
 
@@ -62,7 +55,7 @@ def noun(count: int, name: str) -> str:
     return plural(count, name).partition(" ")[2]
 
 
-def on_file(view: View, number: int, written: bool) -> dict[str, Any]:
+def on_file(view: View, number: int, outcome: Outcome) -> dict[str, Any]:
     """What the page shows of one file."""
     parts = list(blocks(view))
     shown = {line.old for block in parts for line in block.lines}
@@ -73,7 +66,7 @@ def on_file(view: View, number: int, written: bool) -> dict[str, Any]:
         "id": f"file-{number}",
         "path": view.path,
         "state": view.state,
-        "done": DONE[view.state][not written],
+        "done": outcome.told(view.state),
         "counts": ", ".join(counts),
         "findings": [on_finding(view, item, view.place(item.span).line in shown) for item in view.result.findings],
         "blocks": [on_block(block) for block in parts],

@@ -1,8 +1,8 @@
 """`--format sarif`: SARIF 2.1.0, as code hosts show it in their lists of alerts.
 
-Every finding is a result; a file that a rewrite would change is one more, with its changes as related locations and the
-rewrite as its fix. Places are below the root of the repository, in UTF-16 code units, and fingerprints stay the same
-when lines above come and go.
+Every finding is a result. A file that `distify rewrite` would change is one more, with its changes as related locations
+and the rewrite as its fix; in `distify check` the first finding that it mends has these. Places are below the root of
+the repository, in UTF-16 code units, and fingerprints stay the same when lines above come and go.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 from ..changes import lines_of
 from ..codes import CODES, Code, family
 from ..explained import explained, url
+from ..findings import Finding
 from ..links import DOCS, rule_page
 from ..rewrite import Result
 from .fingerprints import fingerprints
@@ -25,6 +26,8 @@ from .views import Place, Shown, View
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 BASE = "%SRCROOT%"
 FINGERPRINT = "distifyStatement/v1"
+PLAIN = "DST952"
+"""The code that `distify check` has for a script that is not converted."""
 REWRITE = Code(
     "not-converted",
     "note",
@@ -42,7 +45,7 @@ def render(results: Sequence[Result], outcome: Outcome) -> bytes:
     root = Root()
     told_of = (result for result in results if result.findings or result.training or result.changed)
     views = [View(result, outcome.written) for result in told_of]
-    told = [item for index, view in enumerate(views) for item in results_of(view, index, root)]
+    told = [item for index, view in enumerate(views) for item in results_of(view, index, root, outcome.verb)]
     rules = sorted({item["ruleId"] for item in told})
     for item in told:
         item["ruleIndex"] = rules.index(item["ruleId"])
@@ -108,7 +111,7 @@ def plain(text: str) -> str:
     return "".join(f"\\{char}" if char in "\\`*_[]<>#|~" else char for char in text)
 
 
-def results_of(view: View, index: int, root: Root) -> list[Json]:
+def results_of(view: View, index: int, root: Root, verb: str) -> list[Json]:
     """The results on one file."""
     findings = view.result.findings
     marks = fingerprints(view.text.source, [(item.code, item.span) for item in findings])
@@ -117,9 +120,17 @@ def results_of(view: View, index: int, root: Root) -> list[Json]:
         text = f"{message(item.message)} {message(item.hint)}" if item.hint else message(item.message)
         place = region(view.placed(item.span, utf16=True))
         found.append(result(item.code, item.level, text, located(view, index, root), place, mark))
-    if view.result.changed and not view.written and not view.result.refused:
-        found.append(not_converted(view, index, root))
+    if view.result.changed and not view.written:
+        if verb == "rewrite":
+            found.append(not_converted(view, index, root))
+        elif mended := [told for told, item in zip(found, findings) if is_mended(view, item)]:
+            mended[0].update(rewriting(view, located(view, index, root)))
     return found
+
+
+def is_mended(view: View, item: Finding) -> bool:
+    """Whether a rewrite changes something where a finding is; of a whole script, it changes what is in it."""
+    return item.code == PLAIN or any(change.before.line == item.span.line for change in view.result.changes)
 
 
 def result(code: str, level: str, text: str, where: Json, place: Json, mark: str) -> Json:
@@ -140,7 +151,12 @@ def not_converted(view: View, index: int, root: Root) -> Json:
     where = located(view, index, root)
     first = min((item.before.line for item in view.result.changes), default=1)
     told = result(REWRITE.code, REWRITE.level, text, where, {"startLine": first}, REWRITE.code)
-    told["relatedLocations"] = [
+    return {**told, **rewriting(view, where)}
+
+
+def rewriting(view: View, where: Json) -> Json:
+    """All that a rewrite changes in a file, as a fix, and the changes with their reasons."""
+    related = [
         {
             "id": number,
             "physicalLocation": {"artifactLocation": where, "region": region(view.place(item.before, utf16=True))},
@@ -148,7 +164,7 @@ def not_converted(view: View, index: int, root: Root) -> Json:
         }
         for number, item in enumerate(view.result.changes, 1)
     ]
-    told["fixes"] = [
+    fixes = [
         {
             "description": {"text": "What distify rewrite writes."},
             "artifactChanges": [
@@ -156,7 +172,7 @@ def not_converted(view: View, index: int, root: Root) -> Json:
             ],
         }
     ]
-    return told
+    return {"relatedLocations": related, "fixes": fixes}
 
 
 def replacement(view: View, shown: Shown) -> Json:

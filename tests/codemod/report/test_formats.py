@@ -119,10 +119,10 @@ def parsed(command):
 
 def test_annotations():
     odd = replace(refused(), path=ODD)
-    lines = render("github", [converted(), odd], "check", failures=["a\nb: 100%"]).decode().split("\n")
+    lines = render("github", [converted(), odd], "rewrite", failures=["a\nb: 100%"]).decode().split("\n")
     assert lines.pop() == ""
     told = [parsed(line) for line in lines]
-    assert told[0] == ("error", {"title": "check"}, "a\nb: 100%")
+    assert told[0] == ("error", {"title": "distify rewrite"}, "a\nb: 100%")
     level, properties, text = told[1]
     assert (level, text) == ("error", "100% wrong: a,b\r\n::error::{0}\nuse --backend ddp")
     assert properties == {
@@ -211,6 +211,16 @@ def test_the_fix_of_sarif_is_the_rewrite():
     assert "not-converted" not in {
         item["ruleId"] for item in document("sarif", converted(), written=True)["runs"][0]["results"]
     }
+
+
+def test_what_check_finds_has_the_rewrite_as_its_fix():
+    results = {item["ruleId"]: item for item in only_run(document("sarif", converted(), verb="check"))["results"]}
+    assert "not-converted" not in results
+    assert [code for code in results if "fixes" in results[code]] == ["DST703"]  # the first whose line changes
+    plain = replace(converted(), findings=(finding("DST952"),))
+    (told,) = only_run(document("sarif", plain, verb="check"))["results"]
+    assert len(told["relatedLocations"]) == len(converted().changes)
+    assert "distify rewrite" not in render("github", [plain], "check").decode().replace("distify rewrite converts", "")
 
 
 def prints(result):
