@@ -12,8 +12,8 @@ from ..options import CHOICES
 
 PACKAGES = ("torch", "deepspeed", "safetensors", "numpy", "libcst", "typer", "jinja2", "rich")
 OLDEST: Mapping[str, tuple[int, ...]] = {"torch": (2, 6), "deepspeed": (0, 19, 8)}
-TORCH = "pip install 'torch-distify[torch]'"
-DEEPSPEED = "pip install 'torch-distify[deepspeed]'"
+TORCH = "pip install -U 'torch-distify[torch]'"
+DEEPSPEED = "pip install -U 'torch-distify[deepspeed]'"
 AMPERE = (8, 0)
 
 
@@ -23,12 +23,14 @@ class Need:
 
     Attributes:
         name: of the backend or precision.
-        lacks: what is missing, with the remedy; empty if nothing is.
+        lacks: what is missing; empty if nothing is.
+        remedy: what to type then.
         note: what it costs here.
     """
 
     name: str
     lacks: str = ""
+    remedy: str = ""
     note: str = ""
 
 
@@ -45,20 +47,22 @@ def installed() -> dict[str, str | None]:
 
 def backends(packages: Mapping[str, str | None]) -> list[Need]:
     """What each backend lacks."""
-    torch = missing("torch", packages, TORCH)
-    deepspeed = missing("deepspeed", packages, DEEPSPEED)
-    lacks = {"ddp": torch, "fsdp": torch, "deepspeed": torch or deepspeed}
-    return [Need(name, lacks[name]) for name in CHOICES["backend"]]
+    torch, deepspeed = missing("torch", packages), missing("deepspeed", packages)
+    found = {"deepspeed": deepspeed} if deepspeed and not torch else {}
+    return [
+        Need(name, found[name], DEEPSPEED) if name in found else Need(name, torch, TORCH if torch else "")
+        for name in CHOICES["backend"]
+    ]
 
 
-def missing(name: str, packages: Mapping[str, str | None], remedy: str) -> str:
+def missing(name: str, packages: Mapping[str, str | None]) -> str:
     """What is wrong with a package, empty if nothing is."""
     version, oldest = packages.get(name), OLDEST[name]
     wanted = ".".join(map(str, oldest))
     if version is None:
-        return f"{name} {wanted} or newer, which is not installed: {remedy}"
+        return f"{name} {wanted} or newer, which is not installed"
     if numbers(version) < oldest:
-        return f"{name} {wanted} or newer, found {version}: {remedy.replace('install', 'install -U')}"
+        return f"{name} {wanted} or newer, found {version}"
     return ""
 
 
@@ -70,7 +74,7 @@ def numbers(version: str) -> tuple[int, ...]:
 
 def precisions(packages: Mapping[str, str | None], facts: Mapping[str, Any]) -> list[Need]:
     """What each precision lacks, and what it costs here."""
-    lacks = missing("torch", packages, TORCH)
+    lacks = missing("torch", packages)
     if lacks or not facts:
         return [Need(name, lacks or "an answer of torch") for name in CHOICES["precision"]]
     gpus = facts["gpus"]
@@ -83,4 +87,4 @@ def precisions(packages: Mapping[str, str | None], facts: Mapping[str, Any]) -> 
         old = [gpu for gpu in gpus if tuple(gpu["capability"]) < AMPERE]
         slow = f"{old[0]['name']} only emulates it: slow; fp16 is faster there" if old else ""
         note = {"bf16": slow}
-    return [Need(name, "", note.get(name, "")) for name in CHOICES["precision"]]
+    return [Need(name, note=note.get(name, "")) for name in CHOICES["precision"]]

@@ -35,7 +35,7 @@ class Findings:
     @property
     def problems(self) -> list[str]:
         """Why a distributed run can't start here; empty if it can."""
-        found = [need.lacks for need in self.backends if need.name == "ddp" and need.lacks]
+        found = [f"a run needs {need.lacks}" for need in self.backends if need.name == "ddp" and need.lacks]
         found += [self.answers.error] if self.answers.error else []
         found += [f"{item['backend']}: {item['error']}" for item in self.answers.reduces if "error" in item]
         found += [
@@ -101,6 +101,7 @@ def as_text(found: Findings) -> Iterator[str]:
         for need in needs:
             said = f"needs {need.lacks}" if need.lacks else f"ready; {need.note}" if need.note else "ready"
             yield f"  {need.name:{width}}  {said}"
+        yield from (f"  To install it: {remedy}" for remedy in dict.fromkeys(need.remedy for need in needs) if remedy)
     yield ""
     if not found.problems:
         yield "Ready: " + ("processes can be started here." if found.tested else "nothing that a run needs is missing.")

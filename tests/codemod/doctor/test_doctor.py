@@ -69,7 +69,9 @@ def test_without_torch(monkeypatch):
     result = CliRunner().invoke(app, ["doctor"])
     assert result.exit_code == 1
     assert "Without torch distify converts and checks scripts, but can't run them." in result.stdout
-    assert "Problem: torch 2.6 or newer, which is not installed: pip install 'torch-distify[torch]'" in result.stdout
+    assert "  To install it: pip install -U 'torch-distify[torch]'\n" in result.stdout
+    assert "Problem: a run needs torch 2.6 or newer, which is not installed\n" in result.stdout
+    assert max(map(len, result.stdout.splitlines())) <= 80
 
 
 GPU = {"name": "NVIDIA H100", "memory_gib": 79.1, "capability": [9, 0]}
@@ -93,7 +95,7 @@ def test_gpus(doctor, monkeypatch):
         ({"reduces": [{"backend": "nccl", "error": "unhandled system error"}]}, "nccl: unhandled system error"),
         ({"reduces": [{**GOOD, "right": False}]}, "gloo: the sum of an all-reduce is wrong"),
         ({"reduces": []}, "this build of torch has neither gloo nor a NCCL that can be used"),
-        ({"packages": PACKAGES | {"torch": "2.5.1"}}, "torch 2.6 or newer, found 2.5.1: pip install -U"),
+        ({"packages": PACKAGES | {"torch": "2.5.1"}}, "a run needs torch 2.6 or newer, found 2.5.1"),
     ],
 )
 def test_problems(doctor, given, problem):
