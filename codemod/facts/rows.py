@@ -182,6 +182,8 @@ def pad_sequence(
         return tensor(Batch(Dep.SAMPLE, dim=dim), value)
     if frame.forward and _is_packed_next(ip, node):
         return tensor(Batch(Dep.SAMPLE, dim=dim), value)
+    if value.batch.whole and not frame.forward:
+        return Value(batch=whole(dim), origin=node)  # gathered already
     if frame.forward or not (value.leaf or value.rows):
         hint = "pad in the loader's collate_fn, which has the whole batch"
         message = "pad_sequence pads to the longest sequence that it is given, and each process has its own."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from distify.codemod.options import Options
+from distify.codemod.rewrite import rewrite_source
 from tests.codemod.facts.snippets import edits, facts_of
 
 SCRIPT = """
@@ -58,3 +60,14 @@ def test_what_is_packed_next_may_be_padded_to_any_length() -> None:
         "        return h[-1] + firsts"
     )
     assert not facts_of(SCRIPT.format(forward=forward, given="seqs")).findings
+
+
+def test_what_is_gathered_already_is_not_gathered_again() -> None:
+    """Of a batch of unknown structure, which a function of another file collates, too."""
+    given = "pad_sequence(seqs, batch_first=True)"
+    unknown = SCRIPT.replace("collate_fn=collate", "collate_fn=elsewhere.collate").replace(
+        "import torch\n", "import elsewhere\nimport torch\n", 1
+    )
+    for source in (SCRIPT, unknown):
+        result = rewrite_source(source.format(forward=RUN, given=given).encode(), "train.py", Options())
+        assert result.data.decode().count("runtime.gather(") == 1
