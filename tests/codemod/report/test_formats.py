@@ -68,6 +68,7 @@ def test_all_formats_are_there():
 
 def test_links_have_the_address_of_the_project():
     assert project()["project"]["urls"]["Documentation"] == DOCS
+    assert f"site_url: {DOCS}\n" in (ROOT / "mkdocs.yml").read_text()
 
 
 def test_json_says_all():
