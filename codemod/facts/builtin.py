@@ -6,7 +6,20 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from . import ahead, collating, deciding, dims, expressions, loops, operators, order, pieces, reflection, sinks
+from . import (
+    ahead,
+    collating,
+    deciding,
+    dims,
+    expressions,
+    loops,
+    operators,
+    order,
+    pieces,
+    reflection,
+    row_loops,
+    sinks,
+)
 from .replacing import replace
 from .values import (
     COUNTED,
@@ -49,6 +62,9 @@ _UNTOLD = "len() of a batch whose structure is not known; of a tensor, x.size(0)
 
 def _len(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
     value = arguments.get(0, "obj")
+    entries = row_loops.counted(ip, value, frame)
+    if entries is not None:
+        return entries
     if value.rows and not value.is_sample:
         return Value(batch=EXACT_ROWS if ip.sites.quiet else COUNTED)
     if value.is_sample and not value.opaque and value.items is None and value.batch.dim == 0:
@@ -63,7 +79,10 @@ def _len(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) ->
 
 def _enumerate(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
     rows = bool(arguments.positional) and collating.picked(ip, arguments.positional[0][1], frame)
-    return Value(element=Value(items=(HOST, _element(ip, arguments, 0, frame))), rows=rows)
+    index = HOST
+    if len(arguments.all) == 1 and row_loops.collected(ip, node.args[0], frame):
+        index = Value(batch=Batch(Dep.SAMPLE))  # the row's number in the slice, as `range(len(x))` gives it
+    return Value(element=Value(items=(index, _element(ip, arguments, 0, frame))), rows=rows)
 
 
 def _zip(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
@@ -114,6 +133,7 @@ def _sequence(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Fram
         return collating.listed(replace(value, items=None, objs=frozenset()), element)
     cell = ip.allocate(node, frame)
     ip.heap.add(cell, element)
+    row_loops.listed(ip, cell, node, frame)
     # A list that has a name may be changed.
     fixed = getattr(node.func, "id", "") == "tuple" or isinstance(ip.parents.get(node), (ast.Call, ast.keyword))
     span = value.const if fixed and isinstance(value.const, (range, dims.Past)) else NOTHING
@@ -135,6 +155,8 @@ def _sum(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) ->
     if value.is_sample and value.items is None and value.element is None:
         return sinks.reduce_here(ip, node, value, frame, "sum")
     element = loops.element(ip, value, frame)
+    if row_loops.collected(ip, node.args[0], frame) and row_loops.is_of_row(element):
+        return row_loops.reduced("sum", element)
     if value.rows and element.dep <= Dep.GLOBAL:
         return Value(batch=REDUCED, params=value.params | element.params)
     if element.dep is Dep.BOTTOM:
@@ -145,6 +167,8 @@ def _sum(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) ->
 def _extreme(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
     """max, min of host numbers or of elements."""
     values = [v for _, v in arguments.positional]
+    if any(row_loops.collected(ip, operand, frame) for operand in node.args) and isinstance(node.func, ast.Name):
+        return row_loops.reduced(node.func.id, values[0] if values else EMPTY)
     if len(values) == 1 and values[0].rows and not values[0].is_sample:
         return Value(batch=REDUCED)
     if len(values) == 1:
@@ -163,6 +187,8 @@ def _number(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame)
         value = sinks.as_global(ip, operand, value, frame)
     if value.is_sample and not frame.forward:
         return sinks.gather(ip, operand, value, frame)
+    if value.is_sample:
+        return row_loops.single(ip, value, frame)
     if _is_fraction(value, frame):
         return _counted(ip, operand, value, frame)
     return value if value.dep > Dep.BOTTOM else HOST
@@ -240,6 +266,15 @@ def _dict(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -
     return Value(objs=frozenset({cell}), params=union(v.params for _, v in arguments.all))
 
 
+def _any(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
+    """any, all."""
+    for operand, value in arguments.all:
+        sinks.as_global(ip, operand, value, frame)
+    if any(row_loops.collected(ip, operand, frame) for operand in node.args):
+        return row_loops.UNBOUND
+    return Value(batch=GLOBAL, params=union(v.params for _, v in arguments.all))
+
+
 def _plain(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
     return HOST
 
@@ -258,6 +293,8 @@ _HANDLERS: dict[str, Handler] = {
     "sum": _sum,
     "max": _extreme,
     "min": _extreme,
+    "any": _any,
+    "all": _any,
     "float": _number,
     "int": _number,
     "bool": _number,

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 Operand = tuple[ast.expr, Value]
 _ARRAYS = {"tensor", "as_tensor", "from_numpy", "FloatTensor", "LongTensor", "IntTensor", "BoolTensor", "Tensor"}
 _JOINS = {"stack", "cat", "concat", "concatenate", "vstack", "row_stack"}
+JOINING = _ARRAYS | _JOINS | {"pad_sequence"}
 
 
 def batch(ip: Interpreter, function: Value, sample: Value, frame: Frame) -> Value:
@@ -45,21 +46,23 @@ def joined(
         return None
     if name == "default_collate":
         return filled(ip, operands[0][1], node)
-    if name in _ARRAYS:
-        dim: int | None = 0
-    elif name == "pad_sequence":
-        first = keywords.get("batch_first") or (operands[1] if len(operands) > 1 else None)
-        dim = 0 if first is not None and first[1].const is True else 1
-    elif name in _JOINS:
-        along = dims.of_call(operands, keywords, 1)
-        dim = along if isinstance(along, int) and along >= 0 else 0 if along is None else None
-    else:
+    if name not in JOINING:
         return None
+    dim = joined_dim(name, operands, keywords)
     if ip.sites.quiet:
         return Value(batch=Batch(Dep.SAMPLE, dim=dim))
     if operands[0][1].origin is not None and dim == 0:
         return Value(batch=GLOBAL, origin=node, weak=operands[0][1].weak)
     return Value(batch=whole(dim), origin=node)
+
+
+def joined_dim(name: str, operands: list[Operand], keywords: dict[str, Operand]) -> int | None:
+    """Where a function puts the entries of a list that it makes a tensor of; `None` if that can't be told."""
+    if name == "pad_sequence":
+        first = keywords.get("batch_first") or (operands[1] if len(operands) > 1 else None)
+        return 0 if first is not None and first[1].const is True else 1
+    along = dims.of_call(operands, keywords, 1) if name in _JOINS else None
+    return along if isinstance(along, int) and along >= 0 else 0 if along is None else None
 
 
 def filled(ip: Interpreter, samples: Value, node: ast.expr) -> Value:

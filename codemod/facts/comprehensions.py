@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from . import collating, expressions, sinks
+from . import collating, expressions, row_loops, sinks
 from .local import is_leaf
 from .values import EMPTY, GLOBAL, Value, join_all, union
 
@@ -34,6 +34,7 @@ def comprehension(ip: Interpreter, node: ast.ListComp | ast.SetComp | ast.Genera
     if isinstance(node, ast.ListComp):
         cell = ip.allocate(node, frame)
         ip.heap.add(cell, value)
+        row_loops.listed(ip, cell, node, frame)
         return Value(objs=frozenset({cell}), element=value, params=taint)
     return Value(element=value, params=taint)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from . import alike, collating, naming, operators, sinks
+from . import alike, collating, deciding, naming, operators, sinks
 from .local import deep_sources
 from .model import Draw
 from .replacing import replace
 from .torchnames import words
-from .values import GLOBAL, REDUCED, Batch, Dep, Value, tensor, union, whole
+from .values import EMPTY, GLOBAL, REDUCED, Batch, Dep, Value, tensor, union, whole
 
 if TYPE_CHECKING:
     from .interpreter import Frame, Interpreter
@@ -38,6 +38,7 @@ _RANDOM_IN_PLACE = {
 }
 _DECIDING = _RANDOM_SIZED | _RANDOM_LIKE | {"bernoulli", "multinomial", "normal", "poisson", "randperm"}
 _RANGES = {"arange", "range", "eye", "linspace"}
+_MEASURED = _RANGES | {"zeros", "ones", "empty", "rand", "randn"}
 
 
 def is_creation(name: str) -> bool:
@@ -51,6 +52,9 @@ def create(
 ) -> Value:
     """Value of a creating call."""
     value = _create(ip, name, operands, keywords, node, frame)
+    for operand, _ in operands if frame.forward and name in _MEASURED else ():
+        for part in operand.elts if isinstance(operand, (ast.Tuple, ast.List)) else [operand]:
+            deciding.measured(ip, part, ip.current.get(part, EMPTY), frame)
     if frame.forward and (name in _DECIDING or name in _RANDOM_IN_PLACE):
         alike.note(ip, operands, keywords, value, node, frame)
     trained = "requires_grad" in keywords and keywords["requires_grad"][1].const is True

@@ -13,6 +13,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from . import row_loops
 from .places import last_name
 from .values import EMPTY, Batch, Dep, Role, Value
 
@@ -39,7 +40,7 @@ SPARED = "Work is skipped where a process's slice has no such rows; taken to cha
 
 def taken(ip: Interpreter, test: ast.expr, frame: Frame) -> None:
     """Report a condition inside a forward that depends on the slice and decides over what is computed."""
-    if not frame.forward or ip.sites.quiet or not is_local(ip, test):
+    if not frame.forward or ip.sites.quiet or not is_local(ip, test, frame):
         return
     parts = list(decided(ip, test))
     if all(is_harmless(ip, part) for part in parts):
@@ -53,7 +54,7 @@ def taken(ip: Interpreter, test: ast.expr, frame: Frame) -> None:
 
 def measured(ip: Interpreter, node: ast.expr, value: Value, frame: Frame) -> None:
     """Warn of a length inside a forward that was reduced over a slice: the longest of its rows, for instance."""
-    if frame.forward and is_reduced(value):
+    if frame.forward and (is_reduced(value) or is_one_row(ip, value, frame)):
         ip.sites.report("DST126", node, LENGTH, LENGTH_HINT, level="warning")
 
 
@@ -63,13 +64,20 @@ def picked(ip: Interpreter, node: ast.expr, value: Value, frame: Frame) -> None:
         ip.sites.report("DST126", node, f"{MESSAGE}.", HINT)
 
 
-def is_local(ip: Interpreter, test: ast.expr) -> bool:
-    """Whether a condition, or what it compares, was reduced over the rows of a slice or counts them."""
+def is_local(ip: Interpreter, test: ast.expr, frame: Frame) -> bool:
+    """Whether a condition, or what it compares, was reduced over the rows of a slice, counts them, or is one's."""
     if isinstance(test, ast.Compare):
         if any(isinstance(op, IDENTITY) for op in test.ops):
             return False
-        return any(is_of_slice(ip.current.get(part, EMPTY)) for part in (test.left, *test.comparators))
-    return is_of_slice(ip.current.get(test, EMPTY))
+        values = [ip.current.get(part, EMPTY) for part in (test.left, *test.comparators)]
+    else:
+        values = [ip.current.get(test, EMPTY)]
+    return any(is_of_slice(value) or is_one_row(ip, value, frame) for value in values)
+
+
+def is_one_row(ip: Interpreter, value: Value, frame: Frame) -> bool:
+    """Whether a value is that of some row, where no loop goes over them: the first of the slice, or the largest."""
+    return row_loops.is_of_row(value) and not row_loops.among_rows(ip, frame)
 
 
 def is_of_slice(value: Value) -> bool:
@@ -78,13 +86,8 @@ def is_of_slice(value: Value) -> bool:
 
 
 def is_reduced(value: Value) -> bool:
-    """Whether a value was reduced over the rows of a slice, or decided on such."""
-    return value.dep is Dep.PENDING or is_decision(value)
-
-
-def is_decision(value: Value) -> bool:
-    """Whether a value was decided on the rows of a slice."""
-    return value.dep is Dep.UNKNOWN and value.batch.reason == SLICE
+    """Whether a value was reduced over the rows of a slice, or computed or decided on such."""
+    return value.dep in (Dep.PENDING, Dep.UNKNOWN)
 
 
 def compared(operands: Iterable[Value]) -> Value | None:

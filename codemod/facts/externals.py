@@ -229,6 +229,10 @@ def _checkpoint(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Fr
 
 def _in_forward(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame, ref: str) -> Value:
     """Foreign code inside a forward, where nothing can be gathered: taken to work sample by sample, as layers do."""
+    space, _, name = ref.rpartition(".")
+    if space == "numpy" and tensors.is_aggregate(name):
+        keywords = {"dim" if key == "axis" else key: held for key, held in arguments.keywords.items()}
+        return tensors.apply(ip, name, arguments.positional, keywords, node, frame)
     if ref and not ref.startswith(("builtins.", "torch.")):
         ip.sites.report("DST120", node)
     value = operators.elementwise(ip, [o for o in arguments.all if o[1].is_sample], node, frame)

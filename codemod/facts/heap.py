@@ -29,6 +29,8 @@ class Cell:
         roles: roles found out by how it is used.
         root: the model that it is a part of.
         rows: it has one entry for each sample of the batch that is collated.
+        of_slice: it was filled by a loop over the rows of a slice inside a forward; "each" with one entry for a row,
+            "some" with any number.
         hooks: functions that run with it, by when they do.
     """
 
@@ -44,6 +46,7 @@ class Cell:
     root: int | None = None
     sequence: tuple[Value, ...] = ()
     rows: bool = False
+    of_slice: str = ""
     hooks: dict[str, Value] = field(default_factory=dict)
 
     @property

@@ -19,6 +19,7 @@ from . import (
     order,
     packing,
     pieces,
+    row_loops,
     runtimecalls,
     sinks,
     tensors,
@@ -251,6 +252,7 @@ def _of_container(ip: Interpreter, name: str, cell: int, arguments: Arguments, n
                     ip.heap.store(cell, key, member)
             ip.heap.add(cell, loops.element(ip, value, frame) if name == "extend" else value)
             held.rows = held.rows or collating.in_loop_over_rows(ip, held.loops, frame)
+            row_loops.kept(ip, cell, frame, whole=name in ("append", "insert", "appendleft"))
         for key, (_, value) in arguments.keywords.items():
             ip.heap.store(cell, key, value)
         return HOST

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from . import ahead, attributes, expressions, implied, modules, narrowing, ranks, stores
+from . import ahead, attributes, expressions, implied, modules, narrowing, ranks, row_loops, stores
 from .frame import Frame, join_env
 from .values import HOST, FunctionRef, Value, join
 
@@ -202,6 +202,7 @@ def _loop(ip: Interpreter, node: Loop, frame: Frame, element: Value | None) -> N
             frame.statement = node
             expressions.decide(ip, node.test, frame)
         frame.env = join_env([before, frame.env])
+        row_loops.carry(ip, node, frame)
         if frame.env == before:
             break
     ahead.carried(ip, node)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from . import attributes, changes, deciding, loops, modules, moving, operators, sinks
+from . import attributes, changes, deciding, loops, modules, moving, operators, row_loops, sinks
 from .local import is_local
 from .replacing import replace
 from .values import EMPTY, EXACT_ROWS, GLOBAL, NOTHING, REDUCED, Batch, Dep, Role, Value, join, tensor, whole
@@ -50,6 +50,8 @@ def _get(ip: Interpreter, base: Value, index: Value, node: ast.Subscript, frame:
     if base.ref is not None and base.ref.endswith(".__dict__") and not base.objs:
         name = index.const if isinstance(index.const, str) else "<dynamic>"
         return Value(ref=base.ref.removesuffix("__dict__") + name)
+    if row_loops.picked(ip, base, node, frame):
+        return row_loops.UNBOUND
     part = _part_of_list(ip, base, node, frame)
     if part is not None:
         return part

@@ -19,6 +19,7 @@ from . import (
     pieces,
     products,
     reducing,
+    row_loops,
     shapes,
     sinks,
     views,
@@ -71,6 +72,10 @@ def apply(
         for _, value in everything[1:]:
             memory.note(ip, operands[0][0], value, frame)
     collated = collating.joined(ip, name, operands, keywords, node)
+    if collated is None:
+        collated = row_loops.joined(ip, name, operands, keywords, frame)
+    if collated is None and name not in METADATA | HOST_COPIES and not creation.is_creation(name):
+        collated = row_loops.of_row(ip, [v for _, v in everything], frame)
     if collated is not None:
         return collated
     if name == "masked_select" and any(v.is_sample for _, v in everything):
@@ -94,6 +99,8 @@ def apply(
     if name in METADATA and not (name == "type" and len(operands) > 1):
         return _metadata(name, operands, keywords, node)
     if name in HOST_COPIES:
+        if name == "item" and first.is_sample and frame.forward:
+            return row_loops.single(ip, first, frame)
         return _host_copy(ip, operands[0], frame) if first.is_sample else first
     if name in IDENTITY or name == "type":
         return replace(first, const=EMPTY.const)
@@ -110,6 +117,11 @@ def apply(
         if value.dep is Dep.ROWS and not frame.forward:
             sinks.count(ip, operand, frame)
     return operators.elementwise(ip, [o for o in everything if o[1].dep is not Dep.ROWS], node, frame)
+
+
+def is_aggregate(name: str) -> bool:
+    """Whether an operation makes one value of many, as `max` does."""
+    return name in REDUCTIONS or name in SUMMARIES
 
 
 def _plain(name: str) -> str:
