@@ -46,11 +46,13 @@ def over_rows(ip: Interpreter, node: ast.expr) -> bool:
         return value.batch.dim == 0
     if isinstance(node, (ast.GeneratorExp, ast.ListComp, ast.SetComp)):
         return over_rows(ip, node.generators[0].iter)
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):  # `zip`, `enumerate`, `sorted`, `tqdm`
-        return any(over_rows(ip, part) for part in node.args)
     held = value.element if value.element is not None else EMPTY
-    held = held if held.is_sample else next((ip.heap[c].element for c in value.objs if not ip.heap[c].attrs), EMPTY)
-    return is_of_row(held)
+    held = held if held.is_sample or held.items else next((ip.heap[cell].element for cell in value.objs), EMPTY)
+    if not any(is_of_row(part) for part in held.items or (held,)):
+        return False
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):  # `zip`, `enumerate`, `sorted`
+        return any(over_rows(ip, part) for part in node.args)
+    return True
 
 
 def among_rows(ip: Interpreter, frame: Frame) -> bool:
@@ -68,14 +70,23 @@ def reduced(kind: str, value: Value) -> Value:
     return tensor(Batch(Dep.PENDING, kind=kind), replace(value, items=None, element=None))
 
 
-def of_row(ip: Interpreter, values: list[Value], frame: Frame) -> Value | None:
+def of_row(ip: Interpreter, name: str, values: list[Value], frame: Frame) -> Value | None:
     """What an operation makes of a single row, in a loop over them: again something of that row; `None` if it takes
     anything else of the slice."""
     single = [value for value in values if is_of_row(value)]
     if not single or not frame.forward or ip.sites.quiet or not among_rows(ip, frame):
         return None
     others = [value for value in values if not is_of_row(value)]
-    return None if any(is_local(value) for value in others) else tensor(Batch(Dep.SAMPLE), *single)
+    if any(is_local(value) for value in others):
+        return None
+    lifted = name == "unsqueeze" and any(value.const == 0 for value in others)
+    return tensor(Batch(Dep.SAMPLE, dim=0 if lifted else None), *single)
+
+
+def is_lifted(ip: Interpreter, base: Value, index: ast.expr, frame: Frame) -> bool:
+    """Whether a single row becomes a batch of one: `row[None]`."""
+    new = isinstance(index, ast.Constant) and index.value is None
+    return new and frame.forward and is_of_row(base) and among_rows(ip, frame)
 
 
 def kept(ip: Interpreter, cell: int, frame: Frame, whole: bool = True) -> None:
@@ -141,7 +152,7 @@ def joined(
     element = join_all(cell.element for cell in cells)
     if element.dep not in (Dep.BOTTOM, Dep.GLOBAL, Dep.SAMPLE):
         return tensor(Batch(Dep.UNKNOWN, reason=element.batch.reason or CARRIED), element)
-    flat = name not in ("stack", "tensor", "as_tensor", "pad_sequence")
+    flat = name not in ("stack", "tensor", "as_tensor", "pad_sequence") and element.batch.dim != 0
     ragged = flat or any(cell.of_slice == SOME for cell in cells)
     return tensor(Batch(Dep.SAMPLE, dim=collating.joined_dim(name, operands, keywords), ragged=ragged), element)
 
@@ -158,7 +169,7 @@ def carry(ip: Interpreter, loop: ast.AST, frame: Frame) -> None:
     for name in {*_stored(loop.target), *(name for part in loop.body for name in _stored(part))}:
         value = frame.env.get(name, EMPTY)
         plain = not (value.objs or value.roles or value.params or value.items or value.element)
-        if is_of_row(value) or (name in decided and plain and value.dep in (Dep.BOTTOM, Dep.GLOBAL)):
+        if value.is_sample or (name in decided and plain and value.dep in (Dep.BOTTOM, Dep.GLOBAL)):
             frame.env[name] = UNBOUND
 
 

@@ -163,6 +163,8 @@ def _index_rows(
     ip: Interpreter, base: Value, parts: list[tuple[ast.expr, Value]], node: ast.Subscript, frame: Frame
 ) -> Value:
     """Follow the batch dimension through the parts of an index."""
+    if row_loops.is_lifted(ip, base, parts[0][0], frame):
+        return tensor(Batch(Dep.SAMPLE, dim=0), base)
     dim, removed, position = base.batch.dim, 0, 0
     if any(isinstance(p, ast.Constant) and p.value is Ellipsis for p, _ in parts):
         before = [p for p, _ in parts].index(

@@ -75,7 +75,7 @@ def apply(
     if collated is None:
         collated = row_loops.joined(ip, name, operands, keywords, frame)
     if collated is None and name not in METADATA | HOST_COPIES and not creation.is_creation(name):
-        collated = row_loops.of_row(ip, [v for _, v in everything], frame)
+        collated = row_loops.of_row(ip, name, [v for _, v in everything], frame)
     if collated is not None:
         return collated
     if name == "masked_select" and any(v.is_sample for _, v in everything):
