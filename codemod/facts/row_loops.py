@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from . import collating
 from .local import is_local
+from .replacing import replace
 from .values import EMPTY, EXACT_ROWS, Batch, Dep, Value, join_all, tensor
 
 if TYPE_CHECKING:
@@ -57,7 +57,11 @@ def over_rows(ip: Interpreter, node: ast.expr) -> bool:
 
 def among_rows(ip: Interpreter, frame: Frame) -> bool:
     """Whether one row is looked at now, in a loop over them."""
-    return any(isinstance(loop, ast.For | ast.comprehension) and over_rows(ip, loop.iter) for loop in frame.loops)
+    return _any_over_rows(ip, frame.loops)
+
+
+def _any_over_rows(ip: Interpreter, loops: tuple[ast.AST, ...]) -> bool:
+    return any(isinstance(loop, ast.For | ast.comprehension) and over_rows(ip, loop.iter) for loop in loops)
 
 
 def collected(ip: Interpreter, node: ast.expr, frame: Frame) -> bool:
@@ -162,8 +166,7 @@ def carry(ip: Interpreter, loop: ast.AST, frame: Frame) -> None:
     assigned again."""
     if not isinstance(loop, ast.For) or not frame.forward or ip.sites.quiet or not over_rows(ip, loop.iter):
         return
-    outer = tuple(other for other in frame.loops if other is not loop)
-    if among_rows(ip, replace(frame, loops=outer)):
+    if _any_over_rows(ip, tuple(outer for outer in frame.loops if outer is not loop)):
         return
     decided = set(_decided(ip, loop))
     for name in {*_stored(loop.target), *(name for part in loop.body for name in _stored(part))}:
