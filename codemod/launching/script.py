@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import os
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -13,10 +12,12 @@ from ..options import DEFAULTS
 from ..program import Module, Program
 from ..source import SourceError, decode
 
-BY_HAND = re.compile(
-    r"init_process_group|\btorch\.distributed\b|\bdeepspeed\b|\baccelerate\b|\blightning\b|pytorch_lightning|\bTrainer\b"
-    r"|\bhorovod\b|\bcolossalai\b|\bcomposer\b|\bfastai\b|\bmmengine\b|\bignite\b"
+# Packages that spread a run by themselves, and what a script names that does so with torch alone.
+SPREADING = (
+    *("accelerate", "colossalai", "composer", "deepspeed", "fastai", "horovod", "ignite", "lightning"),
+    *("lightning_fabric", "mmengine", "pytorch_lightning", "torch.distributed"),
 )
+JOINING = ("init_process_group", "DistributedDataParallel", "fully_shard")
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def look_at(path: str) -> Script:
     except (ValueError, RecursionError, MemoryError) as error:
         raise SourceError(path, f"not valid Python: {error}") from None
     calls = [(module, call) for module in program.modules for call in init_calls(module)]
-    by_hand = any(BY_HAND.search(module.source) for module in program.modules)
+    by_hand = any(map(spreads, program.modules))
     if not calls:
         return Script(path, by_hand=by_hand)
     written: dict[str, Written] = {}
@@ -75,6 +76,24 @@ def look_at(path: str) -> Script:
             written[name] = found
     module, call = calls[0]
     return Script(path, f"{module.path}:{call.lineno}", written, by_hand)
+
+
+def spreads(module: Module) -> bool:
+    """Whether a file is distributed in another way: by a library, or by hand."""
+    for node in module.nodes:
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            names = []
+        if any(f"{name}.".startswith(f"{package}.") for name in names for package in SPREADING):
+            return True
+        if any(name.startswith("transformers.") and name.endswith("Trainer") for name in names):
+            return True
+        if (getattr(node, "attr", None) or getattr(node, "id", None)) in JOINING:
+            return True
+    return False
 
 
 def text_of(path: str) -> str | None:

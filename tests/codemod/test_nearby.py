@@ -56,6 +56,8 @@ def test_a_thousand_files_are_read_and_never_parsed(tmp_path, counted, capsys):
     assert counted["parses"] == 0
     assert counted["reads"] <= 2 * COUNT + 10  # as what is given, and as what another imports
     assert capsys.readouterr() == ("", "")
+    assert run(["check", "--quiet", *paths]) == 0  # the other hook
+    assert counted["parses"] == 0
 
 
 def test_one_that_trains_among_them_is_found(tmp_path):

@@ -234,8 +234,24 @@ def test_a_plain_script_is_not_started_several_times(capsys, tmp_path):
     assert "nothing would read it" in refused(capsys, "plain.py", "--backend", "fsdp", "--as-is")
     assert launch("plain.py", "--dry-run", "--as-is").exit_code == 0
     assert launch("plain.py", "--dry-run", "--nproc", "1").exit_code == 0
-    (tmp_path / "plain.py").write_text("import torch.distributed as dist\ndist.init_process_group()\n")
-    assert launch("plain.py", "--dry-run").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "by_hand"),
+    [
+        ("import torch.distributed as dist\n", True),
+        ("from torch import distributed\n", True),
+        ("import torch\ntorch.distributed.init_process_group()\n", True),
+        ("from accelerate import Accelerator\n", True),
+        ("from transformers import Seq2SeqTrainer\n", True),
+        ("from transformers import AutoModel\n", False),
+        ("# torch.distributed\nclass Trainer: pass\n", False),
+        ("import lightning_rod\nfrom .accelerate import x\n", False),
+    ],
+)
+def test_what_is_distributed_by_hand_or_by_a_library_is_started(tmp_path, text, by_hand):
+    (tmp_path / "plain.py").write_text(text)
+    assert launch("plain.py", "--dry-run").exit_code == (0 if by_hand else 2)
 
 
 def test_several_tasks_of_another_launcher_are_not_trained_alone(capsys, monkeypatch):
