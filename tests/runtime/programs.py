@@ -485,3 +485,14 @@ def gap(found: Any, expected: Any, where: str = "") -> dict[str, Any]:
 
     look(found, expected, where)
     return wrong
+
+
+def in_turn(turn: int, of: int = 2) -> tuple[str, ...]:
+    """All programs but for those that differ only in their optimizer, which take turns.
+
+    Each way of cutting a model gives every element-wise optimizer the same: tensors with a part of the elements. One
+    way of a backend, and all others together, run them all.
+    """
+    plain = [name for name in PROGRAMS if name.startswith("optimizer_")]
+    left = {name for k, name in enumerate(plain) if k % of != turn}
+    return tuple(name for name in PROGRAMS if name not in left)
