@@ -124,7 +124,7 @@ def show(asked: Checking, results: list[Result], fixed: list[Result], failed: li
         from .report.formats import render
 
         put(render(asked.form, results, "check", written=bool(fixed), failures=failed))
-    if not asked.quiet:
+    if not (asked.quiet or failed):
         say(summary(results, fixed))
 
 

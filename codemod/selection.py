@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -88,8 +89,8 @@ def parse_codes(given: Any, source: str) -> tuple[str, ...]:
 
 def suggestion(name: str) -> str:
     """The nearest code, or what codes look like."""
-    found = nearest(name.upper(), CODES)
-    return found.split(" (")[0] if found.startswith("did") else "codes are those of the report, such as DST101"
+    close = difflib.get_close_matches(name.upper().replace("O", "0").replace("I", "1"), CODES, 1)
+    return f"did you mean '{close[0]}'?" if close else "codes are those of the report, such as DST101"
 
 
 def parse_per_file(given: Any, source: str) -> tuple[tuple[str, tuple[str, ...]], ...]:

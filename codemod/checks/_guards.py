@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..facts.ranks import Mark
@@ -13,15 +13,6 @@ if TYPE_CHECKING:
     from ..facts.model import Facts
 
 LEAVES = (ast.Return, ast.Continue, ast.Break, ast.Raise)
-RANKS = range(4)
-MATCHES: dict[type[ast.cmpop], Callable[[int, int], bool]] = {
-    ast.Eq: lambda a, b: a == b,
-    ast.NotEq: lambda a, b: a != b,
-    ast.Lt: lambda a, b: a < b,
-    ast.LtE: lambda a, b: a <= b,
-    ast.Gt: lambda a, b: a > b,
-    ast.GtE: lambda a, b: a >= b,
-}
 # What a test is called in a module that can't be looked into, if it asks for the process.
 SAYS = ("main", "rank", "master", "zero", "primary", "chief")
 
@@ -69,8 +60,6 @@ class Guards:
         """The condition on the process that a node stands under in its function."""
         child = node
         for item in ancestors(facts, node):
-            if isinstance(item, FUNCTIONS):
-                return None
             tests: list[ast.expr] = []
             if isinstance(item, (ast.If, ast.While, ast.IfExp)) and child is not item.test:
                 tests = [item.test]
@@ -82,6 +71,8 @@ class Guards:
                 leaves = isinstance(above, ast.If) and isinstance(above.body[-1], LEAVES) and not above.orelse
                 if isinstance(above, ast.If) and leaves and self.asks(facts, above.test, perhaps):
                     return above
+            if isinstance(item, FUNCTIONS):
+                return None
             child = item
         return None
 
@@ -97,7 +88,7 @@ class Guards:
             return False
         if isinstance(test, ast.Compare) and isinstance(test.ops[0], (ast.Is, ast.IsNot)):
             return perhaps  # `writer is not None`, where one process has a writer
-        return not (isinstance(test, ast.Compare) and is_same_for_all(test))
+        return True
 
 
 def of_program(facts: Facts) -> Guards:
@@ -131,21 +122,3 @@ def may_ask(facts: Facts, node: ast.AST) -> bool:
     """Whether code that can't be looked into may ask for the number of the process: by what it is called."""
     name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
     return any(word in name.lower() for word in SAYS)
-
-
-def is_same_for_all(test: ast.Compare) -> bool:
-    """Whether a comparison of the number of the process with a constant comes out alike for all: `local_rank != -1`."""
-    if len(test.ops) != 1:
-        return False
-    other, match = number(test.comparators[0]), MATCHES.get(type(test.ops[0]))
-    if other is None or match is None:
-        return False
-    return len({match(rank, other) for rank in RANKS}) == 1
-
-
-def number(node: ast.expr) -> int | None:
-    """A whole number as it is written."""
-    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        inner = number(node.operand)
-        return None if inner is None else -inner
-    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, int) else None

@@ -29,13 +29,25 @@ def decision(facts: Facts) -> Iterator[Finding]:
     for node in facts.nodes:
         if not isinstance(node, (ast.If, ast.While)):
             continue
-        value = facts.value(node.test)
-        timed = Mark.CLOCK in value.ranks and Mark.AGREED not in value.ranks and Mark.RANK not in value.ranks
-        if not (is_own(value) or timed) or not steers(facts, node):
+        made = [facts.value(part) for part in parts(node.test)]
+        agreed = [value for value in made if Mark.AGREED in value.ranks or Mark.RANK in value.ranks]
+        timed = any(Mark.CLOCK in value.ranks for value in made) and not agreed
+        if not (timed or any(map(is_own, made))) or not steers(facts, node):
             continue
         what = "the clock of one process" if timed else "a number of one process"
         message = f"This depends on {what}: others may decide otherwise, and wait for it for ever."
         yield finding("DST652", node.test, message)
+
+
+def parts(test: ast.expr) -> Iterator[ast.expr]:
+    """The conditions of which a test is made."""
+    if isinstance(test, ast.BoolOp):
+        for part in test.values:
+            yield from parts(part)
+    elif isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        yield from parts(test.operand)
+    else:
+        yield test
 
 
 def steers(facts: Facts, node: ast.If | ast.While) -> bool:

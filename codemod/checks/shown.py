@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from ..facts.ranks import is_own
 from ..findings import Finding, finding
-from ..rules._source import position
+from ..rules._source import is_exit, position
 from . import Kind, check
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ LOGS = ("wandb.log", "mlflow.log_metric", "mlflow.log_metrics", "json.dump", "ne
 LEVELS = ("debug", "info", "warning", "error", "critical", "log")
 METHODS = frozenset(
     ["add_scalar", "add_scalars", "add_histogram", "log_metric", "log_metrics", "set_postfix", "set_postfix_str",
-     "set_description", "set_description_str", "writerow", "write", "report_scalar"]
+     "set_description", "set_description_str", "writerow", "report_scalar"]
 )  # fmt: skip
 
 
@@ -37,8 +37,14 @@ def shown(facts: Facts) -> Iterator[Finding]:
     for call in sorted((node for node in facts.nodes if isinstance(node, ast.Call)), key=position):
         given = [item.value if isinstance(item, ast.Starred) else item for item in call.args]
         given += [keyword.value for keyword in call.keywords]
-        if is_sink(facts, call) and any(is_own(facts.value(item)) for item in given):
+        if is_sink(facts, call) and not ends(facts, call) and any(is_own(facts.value(item)) for item in given):
             yield finding("DST551", call)
+
+
+def ends(facts: Facts, call: ast.Call) -> bool:
+    """Whether the program ends after this: the last words of one process."""
+    last = facts.block(facts.statement(call))[-1]
+    return isinstance(last, ast.Raise) or (isinstance(last, ast.Expr) and is_exit(facts, last.value))
 
 
 def is_sink(facts: Facts, call: ast.Call) -> bool:
@@ -48,13 +54,14 @@ def is_sink(facts: Facts, call: ast.Call) -> bool:
         return name in PRINTS or name in LOGS or (name.startswith("logging.") and name.split(".")[-1] in LEVELS)
     if not isinstance(call.func, ast.Attribute) or facts.value(call.func).defs:
         return False
-    if call.func.attr in LEVELS:
+    if call.func.attr in (*LEVELS, "write"):
         return any(is_text(item) for item in call.args[:1])
     return call.func.attr in METHODS
 
 
 def is_text(node: ast.expr) -> bool:
-    """Whether an argument is a message, as loggers take first."""
-    return isinstance(node, (ast.JoinedStr, ast.BinOp)) or (
-        isinstance(node, ast.Constant) and isinstance(node.value, str)
-    )
+    """Whether an argument is a message, as loggers take first, and files of text."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format":
+        return is_text(node.func.value)
+    text = isinstance(node, ast.Constant) and isinstance(node.value, str)
+    return text or isinstance(node, (ast.JoinedStr, ast.BinOp))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from ..facts.values import Role
 from ..findings import Finding, finding
+from ..rules._order import exclusive
 from ..rules._source import has_role, position
 from . import Kind, check
 
@@ -33,7 +34,7 @@ def unscaled(facts: Facts) -> Iterator[Finding]:
             scaled = [node for node in nodes if is_method(facts, node, "scale")]
         unscales = [position(node) for node in nodes if is_method(facts, node, "unscale_")]
         for clip in step.clips:
-            later = scaled and position(clip) > position(scaled[0])
+            later = any(position(clip) > position(call) and not exclusive(facts, clip, call) for call in scaled)
             if later and facts.holds(clip) and not any(place < position(clip) for place in unscales):
                 yield finding("DST451", clip)
 

@@ -13,13 +13,16 @@ from typing import TYPE_CHECKING
 from ..facts.ranks import Mark
 from ..facts.saved import SAVES
 from ..findings import Finding, finding
-from ..rules._source import calls
+from ..rules._source import ancestors, bindings, calls
 from ..rules._writers import openers, path_openers, writers
 from . import Kind, check
 from ._guards import of_program as guards_of
 
 if TYPE_CHECKING:
     from ..facts.model import Facts
+
+
+BUFFERS = ("io.BytesIO", "io.StringIO")
 
 
 @check("writes", Kind.BY_HAND)
@@ -36,11 +39,25 @@ def writes(facts: Facts) -> Iterator[Finding]:
             )
 
 
+def is_memory(facts: Facts, node: ast.expr) -> bool:
+    """Whether an expression is a buffer in memory, as far as its function tells."""
+    if not isinstance(node, ast.Name):
+        return facts.names.qualified(getattr(node, "func", node)) in BUFFERS
+    made = [value for value in bindings(facts, node) if value is not None]
+    for block in ancestors(facts, node):
+        for item in block.items if isinstance(block, ast.With) else ():
+            if isinstance(item.optional_vars, ast.Name) and item.optional_vars.id == node.id:
+                made.append(item.context_expr)
+    return any(isinstance(value, ast.Call) and facts.names.qualified(value.func) in BUFFERS for value in made)
+
+
 def is_shared(facts: Facts, call: ast.Call) -> bool:
     """Whether all processes make a call, on the same file."""
     guards = guards_of(facts)
     told = [*call.args, *(keyword.value for keyword in call.keywords)]
     if isinstance(call.func, ast.Attribute):
         told.append(call.func.value)
+    if any(is_memory(facts, item) for item in told):
+        return False
     own = any(Mark.RANK in facts.value(item).ranks for item in told)
     return not own and not guards.guarded(facts, call, perhaps=True)

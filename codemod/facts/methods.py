@@ -49,7 +49,7 @@ def call(ip: Interpreter, node: ast.Call, arguments: Arguments, frame: Frame) ->
     if name in hooks.OF_TENSOR:
         return hooks.of_tensor(ip, name, receiver, node)
     roles = receiver.roles | union(ip.heap[cell].roles for cell in receiver.objs)
-    if name == "backward" and not receiver.objs:
+    if name == "backward" and (not receiver.objs or (ip.program.by_hand and not roles and not node.args)):
         return runtimecalls.backward(ip, receiver, [(node.func.value, receiver)], node, frame)
     foreign.note_use(ip, name, receiver)
     if Role.MODEL in roles or (name in ("parameters", "named_parameters") and receiver.objs):

@@ -8,6 +8,7 @@ follows both through the program, in scripts that are looked over only: conversi
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from dataclasses import replace
 from enum import Enum
 from typing import TYPE_CHECKING
@@ -62,6 +63,7 @@ OUTSIDE = frozenset(
      "isinstance", "issubclass", "callable", "hasattr", "type", "len", "id", "print"]
 )  # fmt: skip
 MOVES = frozenset({"to", "cuda"})
+PLACES = ("device", "map_location", "device_ids", "output_device", "generator")
 DEPTH = 3
 DEPTH_OF_TEXT = 12
 
@@ -82,6 +84,8 @@ def followed(ip: Interpreter, node: ast.expr, value: Value, frame: Frame) -> Val
         found = of(ip, node.elt)
     elif isinstance(node, ast.DictComp):
         found = of(ip, node.value)
+    elif isinstance(node, ast.Compare) and is_same_for_all(node):
+        found = of(ip, node.left) - RANK
     elif isinstance(node, (ast.Tuple, ast.List, ast.Dict, ast.Set, ast.Lambda)):
         return value
     elif isinstance(node, ast.JoinedStr):
@@ -133,7 +137,8 @@ def _called(ip: Interpreter, node: ast.Call) -> frozenset[object]:
     if callee.defs or callee.classes or name in OUTSIDE or qualified.startswith((SPACE, "distify.runtime.")):
         return frozenset()
     operands = [item.value if isinstance(item, ast.Starred) else item for item in node.args]
-    operands += [keyword.value for keyword in node.keywords]
+    operands = operands[:1] if qualified == "torch.load" else operands
+    operands += [keyword.value for keyword in node.keywords if keyword.arg not in PLACES]
     if qualified:
         return union(of(ip, item) for item in operands) if qualified.startswith(PURE) else frozenset()
     if isinstance(node.func, ast.Attribute):
@@ -310,6 +315,33 @@ def _is_unknown(ip: Interpreter, value: Value) -> bool:
         return False
     known = [cell for cell in value.objs if (ip.heap[cell].ref or "").startswith("torch.utils.data.")]
     return len(known) < max(len(value.objs), 1)
+
+
+MATCHES: dict[type[ast.cmpop], Callable[[int, int], bool]] = {
+    ast.Eq: lambda a, b: a == b,
+    ast.NotEq: lambda a, b: a != b,
+    ast.Lt: lambda a, b: a < b,
+    ast.LtE: lambda a, b: a <= b,
+    ast.Gt: lambda a, b: a > b,
+    ast.GtE: lambda a, b: a >= b,
+}
+PROCESSES = range(4)
+
+
+def is_same_for_all(test: ast.Compare) -> bool:
+    """Whether a comparison of the number of a process with a constant comes out alike for all: `local_rank != -1`."""
+    if len(test.ops) != 1:
+        return False
+    other, match = _number(test.comparators[0]), MATCHES.get(type(test.ops[0]))
+    return other is not None and match is not None and len({match(rank, other) for rank in PROCESSES}) == 1
+
+
+def _number(node: ast.expr) -> int | None:
+    """A whole number as it is written."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        inner = _number(node.operand)
+        return None if inner is None else -inner
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, int) else None
 
 
 def is_own(value: Value) -> bool:

@@ -179,7 +179,7 @@ def _for(ip: Interpreter, node: ast.For, frame: Frame) -> None:
     frame.fetching = node
     element = expressions.iterate(ip, node.iter, frame)
     frame.fetching = None
-    if ip.program.by_hand and not element.sources:
+    if ip.program.by_hand and element.items is None and not element.sources:
         element = ranks.added(element, ranks.of(ip, node.iter))
     _loop(ip, node, frame, element)
 

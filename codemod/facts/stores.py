@@ -73,7 +73,7 @@ def _unpack(
         parts = [part] * count
     else:
         parts = [loops.element(ip, value, frame)] * count
-    if ip.program.by_hand and value.ranks:
+    if ip.program.by_hand and value.ranks and value.items is None:
         parts = [ranks.added(part, value.ranks) for part in parts]
     for item, part in zip(target.elts, parts):
         store(ip, item, part, statement, frame)
