@@ -105,21 +105,22 @@ def _plan(module: Module, facts: Facts, kind: Kind, options: Options, selection:
     if kind is not Kind.BY_HAND:
         edits, refused = rules.run(facts, options)
     codes, wrong = ignored(module.source)
-    told = found + (of_edits(module.source, edits) if kind is Kind.CONVERTED else [])
-    if facts.is_training:
-        wrong += unused(comments(module.source), [*told, *refused], edits, kind is not Kind.PLAIN)
-    if kind is Kind.CONVERTED:
-        refused = [replace(item, level="note") if item.code in ASSUMED else item for item in refused]
-    left, refused = filtered(edits, refused, codes)
-    told = [item for item in told if item.code not in codes.get(item.span.line, ())]
+    left, shown = filtered(edits, refused, codes)
     if all(isinstance(edit, AddImport) for edit in left):
         left = []
-    if kind is Kind.PLAIN and facts.is_training:
-        told += [item for item in summary(left, refused) if item.code not in codes.get(item.span.line, ())]
+    told = list(found)
+    if kind is Kind.CONVERTED:
+        told += of_edits(module.source, edits)
+        shown = [replace(item, level="note") if item.code in ASSUMED else item for item in shown]
+    elif kind is Kind.PLAIN and facts.is_training:
+        told += summary(left, shown)
+    if facts.is_training:
+        wrong += unused(comments(module.source), [*told, *refused], edits, kind is not Kind.PLAIN)
+    told = [item for item in told if item.code not in codes.get(item.span.line, ())]
     told = selection.of([*told, *wrong], module.path)
     if kind is Kind.CONVERTED:
         left = mending(left, told)
-    return Plan(left, refused, facts.is_training, facts.entry_statement is not None, told)
+    return Plan(left, shown, facts.is_training, facts.entry_statement is not None, told)
 
 
 def summary(edits: list[Edit], refused: list[Finding]) -> list[Finding]:

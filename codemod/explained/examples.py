@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from .. import rules
+from ..checking import check_source
+from ..codes import OF_CHECK
 from ..facts import analyse
 from ..findings import Finding
 from ..fstrings import Text
@@ -33,14 +35,21 @@ def outcome(item: Explained) -> Outcome:
         ValueError: it doesn't give the code.
     """
     before = item.example
-    result = converted(item, before)
+    result = looked_at(item, before)
     mine = [found for found in result.findings if found.code == item.entry.code]
-    if not mine and item.entry.code not in marks(item, before):
+    if not mine and (item.entry.code in OF_CHECK or item.entry.code not in marks(item, before)):
         raise ValueError(f"{item.entry.code}: the example gives {[found.code for found in result.findings]}")
     text = Text(result.text)
     report = ["".join(piece for piece, _ in line) for found in mine for line in on_finding(item.name, found, text)]
     after = result.data.decode()
     return Outcome("".join(f"{line}\n" for line in report), diff(before, after), result.findings)
+
+
+def looked_at(item: Explained, source: str) -> Result:
+    """What the verb that knows the code makes of a source: the conversion, or the check."""
+    if item.entry.code in OF_CHECK:
+        return check_source(source.encode(), item.name)
+    return converted(item, source)
 
 
 def marks(item: Explained, source: str) -> set[str]:

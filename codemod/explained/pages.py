@@ -8,7 +8,7 @@ from itertools import groupby
 
 from ..codes import CODES
 from . import Explained, explained, url
-from .show import ALWAYS, REFUSED, SILENT, command, instead, remedy, suppression
+from .show import ALWAYS, REFUSED, SILENT, command, instead, of_check, remedy, suppression
 
 LEVELS = {
     "error": "what can't be converted exactly; nothing is written, unless `--partial` is given",
@@ -60,6 +60,10 @@ def example(item: Explained) -> Iterator[str]:
     yield fenced(item.example, "python")
     yield f"`{command(item)}` says:" if report else f"`{command(item)}` says nothing of it: {SILENT.split(': ')[1]}"
     yield fenced(report, "text")
+    if of_check(item):
+        yield "`--fix` writes:" if after else ""
+        yield fenced(after, "diff")
+        return
     yield "It writes:" if after else f"It writes nothing: {REFUSED.split(': ')[1]}".replace("--partial", "`--partial`")
     yield fenced(after, "diff")
 

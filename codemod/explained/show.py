@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 
+from ..codes import OF_CHECK
 from ..report.text import STYLES, Line
 from . import Explained, sentence, url
 from .diffs import diff
@@ -42,8 +43,10 @@ def shown(item: Explained) -> Iterator[Line]:
         yield from code(item.example)
         yield from part("What distify says", "" if item.section("Report").block else SILENT)
         yield from report(item.section("Report").block)
-        yield from part("What it writes", "" if item.section("After").block else REFUSED)
-        yield from code(item.section("After").block, DIFF)
+        after = item.section("After").block
+        if after or not of_check(item):
+            yield from part(f"What {'--fix' if of_check(item) else 'it'} writes", "" if after else REFUSED)
+            yield from code(after, DIFF)
     if remedy(item):
         yield from part("What to do", remedy(item))
         yield from ([[("", "")], *code(instead(item), DIFF)] if instead(item) else [])
@@ -68,9 +71,16 @@ def suppression(item: Explained) -> str:
     if item.example and not item.section("Report").block:
         return "Nothing is said, so there is nothing to suppress."
     comment = f"Write `# distify: ignore[{code}]` at the end of the line."
+    if of_check(item):
+        return f"{comment} `--fix` then leaves it as it is." if item.section("After").block else comment
     if item.entry.level == "error":
         return f"{comment} The place is then left as it is and the rest converted; you answer for it."
     return f"{comment} The conversion is the same."
+
+
+def of_check(item: Explained) -> bool:
+    """Whether only `distify check` reports a code."""
+    return item.entry.code in OF_CHECK
 
 
 def part(title: str, words: str) -> Iterator[Line]:
@@ -105,6 +115,6 @@ def code(block: str, styles: Mapping[str, str] = PLAIN) -> Iterator[Line]:
         yield [(f"{INDENT}{line}".rstrip(), styles.get(line[:1], ""))]
 
 
-def command(item: Explained, verb: str = "rewrite") -> str:
-    """The command that the example is converted with."""
-    return shlex.join(["distify", verb, item.name, *item.options])
+def command(item: Explained) -> str:
+    """The command that the example is converted with, or checked."""
+    return shlex.join(["distify", "check" if of_check(item) else "rewrite", item.name, *item.options])
