@@ -126,7 +126,7 @@ def optimizer(seen: Evidence) -> str | None:
     if seen.differs("gradients") and seen.checks["gradients"].rows[0].index < seen.first.index:
         return None
     return (
-        "all is equal up to the step before: the state of the optimizer or its scheduler, another batch drawn from "
+        "all is equal up to the step before: the state of the optimizer or its learning rate, another batch drawn from "
         "there on (a generator that one process alone moved), running statistics, or random numbers in the forward"
     )
 

@@ -44,7 +44,7 @@ class Check:
         differ: how many of them differ.
         rows: those that differ, in their order.
         worst: the value that is nearest to what is not allowed, or farthest beyond.
-        largest: relative difference.
+        largest: relative difference of all numbers.
         notes: what the user should know of the comparison.
     """
 
@@ -60,7 +60,8 @@ class Check:
     def add(self, row: Row) -> None:
         """Take in one value."""
         self.compared += 1
-        self.largest = max(self.largest, row.difference)
+        if row.difference < math.inf:
+            self.largest = max(self.largest, row.difference)
         if self.worst is None or (row.excess, row.difference) > (self.worst.excess, self.worst.difference):
             self.worst = row
         if not row.equal:

@@ -10,7 +10,7 @@ import re
 UNIT = r"(?: ?(?:ns|us|µs|ms|s|secs?|seconds?|mins|minutes?|hrs?|hours?|[KMGT]i?B|[kKMGT]?FLOPS?)|min|h)"
 RATE = r" ?(?:[A-Za-z_]+ ?/ ?(?:s|sec|seconds?|min)|(?:m?s|sec|seconds?) ?/ ?[A-Za-z_]+|fps|Hz)"
 WORD = r"(?:times?|elapsed|duration|took|eta|speed|throughput|latency|memory|fps|seconds|timestamp)"
-LABEL = rf"(?:\w*[_-])?{WORD}"
+LABEL = rf"(?:(?:\w*[_-])?{WORD}|(?:m?s|sec|seconds?|\w+) ?/ ?(?:batch|iter|it|step|epoch|image|s|sec))"
 FLOAT = r"[-+]?\d+(?:[.,]\d+)*(?:[eE][-+]?\d+)?"
 DATE = r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}"
 HOUR = r"\d{1,2}[:.-]?\d{2}(?:[:.-]?\d{2})?(?:[.,]\d+)?(?:Z|[+-]\d{2}:?\d{2})?"

@@ -52,6 +52,7 @@ class Outcome:
         losses: of the original and of the rewritten run.
         allowed: the tolerance, for the report.
         forgiven: how many values differ by more, and by no more than rounding makes of the original.
+        by_hand: whether what was run does not use the runtime.
     """
 
     name: str
@@ -65,6 +66,12 @@ class Outcome:
     losses: tuple[Sequence[float], Sequence[float]] = ((), ())
     allowed: Tolerance = field(default_factory=Tolerance)
     forgiven: int = 0
+    by_hand: bool = False
+
+    @property
+    def title(self) -> str:
+        """What was compared with the original."""
+        return f"{'taken as it is' if self.by_hand else f'rewritten for {self.name}'}{self.how}"
 
     @property
     def equal(self) -> bool:

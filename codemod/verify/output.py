@@ -46,9 +46,9 @@ def compare_text(check: Check, expected: str, actual: str, tolerance: Tolerance,
         rounded += kind == "rounded"
         check.add(row)
     if noisy:
-        check.notes.append(f"{where}{plural(noisy, 'line')} differ in times, speeds, memory or addresses only")
+        check.notes.append(f"{where}{differing(noisy)} in times, speeds, memory or addresses only")
     if rounded:
-        check.notes.append(f"{where}{plural(rounded, 'line')} differ by one unit of the last printed digit only")
+        check.notes.append(f"{where}{differing(rounded)} by one unit of the last printed digit only")
 
 
 def compare_line(what: str, a: str, b: str, tolerance: Tolerance, index: int) -> tuple[Row, str]:
@@ -115,6 +115,11 @@ def matched(left: Sequence[str], right: Sequence[str]) -> Iterator[Pair]:
     for _, a, a_end, b, b_end in whole:
         for step in range(max(a_end - a, b_end - b)):
             yield (a + step if a + step < a_end else None), (b + step if b + step < b_end else None)
+
+
+def differing(count: int) -> str:
+    """`1 line differs`, `2 lines differ`."""
+    return f"{plural(count, 'line')} {'differs' if count == 1 else 'differ'}"
 
 
 def plural(count: int, noun: str) -> str:

@@ -38,8 +38,7 @@ def shown(outcome: Outcome) -> dict[str, Any]:
     """One conversion, as the template takes it."""
     rows = [row for check in outcome.checks for row in (check.rows[:ROWS] if check.rows else best(check.worst))]
     return {
-        "name": outcome.name,
-        "how": outcome.how,
+        "title": outcome.title[:1].upper() + outcome.title[1:],
         "result": "equal" if outcome.equal else "unable" if outcome.unable else "differs",
         "place": outcome.place,
         "unable": outcome.unable,

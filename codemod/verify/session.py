@@ -177,6 +177,7 @@ class Session:
             backend, expected, done, tolerance_of(precision, self.request.tolerance), self.request.ignore
         )
         outcome.how = how
+        outcome.by_hand = not any(map(is_converted, [read(path) for path in self.setting.files])) and not program.texts
         outcome.notes = [*self.setting.notes, *told(self.request, values, expected, done, self.copies.values())]
         if self.drift is not None or may_be_rounding(outcome):
             forgive(outcome, self.drifted(expected))

@@ -29,7 +29,7 @@ def report(script: str, outcomes: Sequence[Outcome]) -> Iterator[Line]:
 
 def on_outcome(script: str, outcome: Outcome) -> Iterator[Line]:
     """What is said of one conversion."""
-    yield from wrapped(f"{script}: original on 1 process, rewritten for {outcome.name}{outcome.how}", "bold")
+    yield from wrapped(f"{script}: original on 1 process, {outcome.title}", "bold")
     for note in outcome.notes:
         yield from wrapped(note, "dim", "  ")
     if outcome.unable:
@@ -140,7 +140,7 @@ def cell(outcome: Outcome, name: str) -> str:
     check = next((check for check in outcome.checks if check.name == name), None)
     if check is None or not check.compared:
         return "-"
-    if math.isinf(check.largest):
+    if check.differ and not check.largest:
         return "differs"
     return f"{check.largest:.1e}" if check.largest else "0"
 

@@ -49,6 +49,7 @@ def test_lines(before, after, equal):
         "max memory {:.1f} MB",
         "batch_time={:.4f}",
         "2024-05-{:02.0f} 10:22:31 loss 1.0",
+        "| ms/batch {:.2f} | loss 1.0",
         "at 0x7f00{:04.0f}",
     ],
 )

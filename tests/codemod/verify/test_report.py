@@ -7,7 +7,9 @@ import math
 from xml.etree import ElementTree
 
 import pytest
+from typer.testing import CliRunner
 
+from distify.codemod.cli import app
 from distify.codemod.verify.asjson import as_json
 from distify.codemod.verify.causes import causes
 from distify.codemod.verify.curves import difference_chart, loss_chart
@@ -19,6 +21,7 @@ from distify.codemod.verify.numbers import Tolerance
 from distify.codemod.verify.outcome import Outcome
 from distify.codemod.verify.output import compare_output
 from distify.codemod.verify.page import page
+from distify.codemod.verify.plot import can_plot
 from distify.codemod.verify.table import columns, report
 
 T = Tolerance()
@@ -151,3 +154,29 @@ def test_rows_of_files_that_one_run_wrote_alone():
     outcome = Outcome("ddp", checks=[check])
     assert outcome.place == "model.pt"
     assert "written" in text_of(outcome)
+
+
+def test_without_matplotlib_a_line_says_so(monkeypatch, capsys):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert not can_plot()
+    told = capsys.readouterr().err
+    assert "matplotlib is not installed" in told
+    assert "--html" in told
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--backend", "dpd"], "did you mean 'ddp'"),
+        (["--matrix", "--backend", "ddp"], "leave --backend out"),
+        (["--format", "xml"], "valid: text, json"),
+        (["--device", "tpu"], "valid: auto, cpu, cuda"),
+        (["--ignore", "("], "no regular expression"),
+        (["--steps", "0"], "--steps"),
+        (["--nproc", "0"], "--nproc"),
+    ],
+)
+def test_usage_errors(arguments, words):
+    found = CliRunner().invoke(app, ["verify", "train.py", *arguments])
+    assert found.exit_code == 2
+    assert words in " ".join(found.output.replace("│", " ").split())
