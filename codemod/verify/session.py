@@ -5,17 +5,17 @@ from __future__ import annotations
 import importlib.util
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..files import read, within
+from ..files import read
 from ..options import DEFAULTS, Options, configuration
 from ..report.stream import complain
 from .causes import causes
-from .devices import device_for, variables, where
+from .devices import variables, where
 from .drift import drift_of, forgive, may_be_rounding, unsteady
 from .evidence import Evidence
 from .losses import joined, read_trace
@@ -24,32 +24,18 @@ from .numbers import tolerance_of
 from .outcome import Done, Outcome, compared
 from .request import BACKENDS, Request
 from .running import Ended, Job, python, run
-from .sources import Program, Unable, check_inside, home_of, is_converted, modules, option_of, original_of, rewritten
+from .setting import prepare
+from .sources import (
+    Program,
+    Unable,
+    check_inside,
+    how_to_run,
+    is_converted,
+    option_of,
+    rewritten,
+)
 from .telling import facts, failure, findings, refusal, told
 from .watch import Follower, Watch
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What all runs of a request share.
-
-    Attributes:
-        script: real path of the script that is verified.
-        home: the folder that is copied.
-        folder: where the scripts are run, in it.
-        files: real paths of the scripts and the modules that they import.
-        original: the program that is run first.
-        device: "cpu" or "cuda".
-        notes: what the user should know.
-    """
-
-    script: str
-    home: str
-    folder: str
-    files: Sequence[str]
-    original: Program
-    device: str
-    notes: Sequence[str]
 
 
 class Session:
@@ -67,40 +53,7 @@ class Session:
         self.watch = watch
         self.copies: dict[str, Mirror] = {}
         self.drift: Outcome | None = None
-        self.setting = self.prepare()
-
-    def prepare(self) -> Setting:
-        """Find out what is to be run.
-
-        Raises:
-            Unable: there is nothing to run.
-        """
-        request = self.request
-        data = read(request.script)
-        if importlib.util.find_spec("torch") is None:
-            raise Unable("torch is not installed here: pip install torch, in the environment that distify is in")
-        found = [os.path.realpath(result.path) for result in modules(request.script)]
-        script = os.path.realpath(request.script)
-        if request.original is not None:
-            read(request.original)
-            original = Program(os.path.realpath(request.original), told=request.original)
-            found.append(original.script)
-        elif is_converted(data):
-            original = original_of(request.script, found)
-        else:
-            original = Program(script)
-        files = [script, *(path for path in found if path != script)]
-        here = os.path.realpath(os.curdir)
-        home = home_of(files, here)
-        folder = here if within(here, home) else os.path.dirname(script)
-        device, notes = device_for(request.device, request.processes)
-        if device == "cuda":
-            notes.append("TF32 is switched off in both")
-        if original.told:
-            notes.append(f"the original is {original.told}")
-        if folder != here:
-            notes.append(f"both are run in a copy of {folder}")
-        return Setting(script, home, folder, files, original, device, notes)
+        self.setting = prepare(request)
 
     def outcomes(self) -> list[Outcome]:
         """Verify the conversion, or that for each backend."""
@@ -194,13 +147,12 @@ class Session:
         copy.replace(program.texts)
         self.copies[name] = copy
         folder = copy.at(setting.folder)
-        script = os.path.relpath(copy.at(program.script), folder)
         environment = variables(setting.device, size)
         if values is not None and values["reset"]:
             environment["DISTIFY_ACCUMULATE"] = "1"
         return Job(
             name=name,
-            command=[python(), script, *request.arguments],
+            command=[python(), *how_to_run(copy.at(program.script), folder), *request.arguments],
             folder=folder,
             scratch=self.scratch,
             root=str(root),

@@ -17,6 +17,7 @@ from ..rewrite import Result
 from ..rewriter import Rewriter
 
 CONVERTED = re.compile(rb"^[ \t]*(?:from[ \t]+distify\b|import[ \t]+distify\b)", re.MULTILINE)
+RELATIVE = re.compile(rb"^[ \t]*from[ \t]+\.", re.MULTILINE)
 INIT = re.compile(r"runtime\w*\.init\(([^)]*)\)")
 HISTORY = 50  # commits of a script that are looked through for its original
 
@@ -151,6 +152,22 @@ def check_inside(home: str, program: Program) -> None:
     for path in program.texts:
         if not within(path, home):
             raise FileError(f"{path}: is imported and changes, but lies outside of {home}, which is copied")
+
+
+def how_to_run(script: str, folder: str) -> list[str]:
+    """Arguments of the interpreter: the script, or its module where only that can import what is beside it.
+
+    Args:
+        script: full path.
+        folder: where it is run.
+    """
+    parts, place = [os.path.splitext(os.path.basename(script))[0]], os.path.dirname(script)
+    while os.path.isfile(os.path.join(place, "__init__.py")):
+        parts.insert(0, os.path.basename(place))
+        place = os.path.dirname(place)
+    if len(parts) > 1 and place == folder and RELATIVE.search(read(script)):
+        return ["-m", ".".join(parts)]
+    return [os.path.relpath(script, folder)]
 
 
 def option_of(data: bytes, name: str) -> str | None:

@@ -89,11 +89,12 @@ class Watch:
 
     def line(self, seconds: float, losses: list[float]) -> str:
         """One line that fits a terminal."""
+        name = self.name.partition(" on ")[0].replace(" script", "")
         if not losses:
-            return f"{self.name}: {seconds:.0f} s"
+            return f"{name}: {seconds:.0f} s"
         total = f" of {len(self.expected)}" if self.expected else ""
-        text = f"{self.name}: {seconds:.0f} s, backward {len(losses)}{total}, loss {losses[-1]:.5g}"
+        text = f"{name}: {seconds:.0f} s, backward {len(losses)}{total}, loss {losses[-1]:.5g}"
         if self.expected:
             worst = max((difference(a, b) for a, b in zip(self.expected, losses)), default=0.0)
-            text += f", largest difference {worst:.0e}"
+            text += f", difference {worst:.0e}"
         return text

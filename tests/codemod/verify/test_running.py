@@ -16,7 +16,8 @@ from distify.codemod.verify.devices import device_for
 from distify.codemod.verify.main import verify
 from distify.codemod.verify.request import Request
 from distify.codemod.verify.running import Job, run
-from distify.codemod.verify.sources import Unable
+from distify.codemod.verify.sources import Unable, how_to_run
+from distify.codemod.verify.watch import Follower, Watch
 
 PATIENCE = 90  # seconds: the machine may be busy
 
@@ -158,6 +159,34 @@ def test_a_refused_conversion_is_not_run(scripts, capfd):
     told = capfd.readouterr().out
     assert "refuses the script" in told
     assert "DST142" in told
+
+
+def test_a_script_in_a_package_is_run_as_a_module(tmp_path):
+    package = tmp_path / "package" / "inner"
+    package.mkdir(parents=True)
+    for folder in (package, package.parent):
+        (folder / "__init__.py").write_text("")
+    script = package / "train.py"
+    script.write_text("from . import net\n")
+    assert how_to_run(str(script), str(tmp_path)) == ["-m", "package.inner.train"]
+    assert how_to_run(str(script), str(package)) == ["train.py"]  # as the user would start it there
+    script.write_text("import net\n")
+    assert how_to_run(str(script), str(tmp_path)) == ["package/inner/train.py"]
+
+
+def test_progress_follows_a_trace_that_is_being_written(tmp_path):
+    trace = tmp_path / "trace"
+    follower, watch = Follower(tmp_path / "none", trace), Watch(quiet=True)
+    assert follower.read() == []
+    trace.write_text('{"backward": 0, "loss": 2.5}\n{"step": 0, "grad_norm": 1.0}\n{"backward": 1, "lo')
+    assert follower.read() == [2.5]
+    with trace.open("a") as file:
+        file.write('ss": 1.5}\n')
+    assert follower.read() == [2.5, 1.5]
+    with watch.phase("rewritten script (deepspeed) on 16 processes", follower, [2.5, 1.6, 1.0]):
+        line = watch.line(1234.5, follower.read())
+    assert line == "rewritten (deepspeed): 1234 s, backward 2 of 3, loss 1.5, difference 6e-02"
+    assert len(line) < 80
 
 
 def test_where_runs_compute():
