@@ -31,6 +31,14 @@ def may_be_distributed(program: Program) -> bool:
     return any(HINT.search(module.source) for module in program.modules)
 
 
+def trains(files: Sequence[Facts]) -> bool:
+    """Whether a program trains, if only by what a library runs backward."""
+    from .rules.distributed import runs_backward, trainers
+
+    loops = any(facts.is_training or runs_backward(facts) for facts in files)
+    return loops and not any(True for facts in files for _ in trainers(facts))
+
+
 def kind_of(files: Sequence[Facts]) -> Kind:
     """What a program is, by what its files call and import."""
     names = {name for facts in files for name in facts.calls}
@@ -39,7 +47,7 @@ def kind_of(files: Sequence[Facts]) -> Kind:
     from .rules._libraries import library_of
     from .rules.distributed import CALLS, imports
 
-    libraries = [library_of(name) for facts in files if facts.is_training for _, name in imports(facts)]
+    libraries = [library_of(name) for facts in files for _, name in imports(facts)] if trains(files) else []
     if names & set(CALLS) or any(library is not None and library.shards for library in libraries):
         return Kind.BY_HAND
     return Kind.PLAIN

@@ -76,6 +76,8 @@ class Collectives:
         if qualified.startswith("distify.runtime."):
             name = qualified[len("distify.runtime.") :]
             return f"runtime.{name}" if name in OF_RUNTIME else ""
+        if call in facts.together:
+            return facts.together[call]
         if id(call) in backwards:
             return "backward"
         if not isinstance(call.func, ast.Attribute):

@@ -71,6 +71,7 @@ class Made:
         batch_functions: functions whose result was split in a training loop.
         apart: loaders that give each process batches of its own, in scripts distributed by hand, and
         unclear: those of which that isn't known.
+        together: calls of libraries that all processes must make, by what they do.
         agreed: functions with the parameters that they give to a collective.
         filled: hand-made batches into which rows are written after they were made.
     """
@@ -106,4 +107,5 @@ class Made:
     filled: set[ast.AST] = field(default_factory=set)
     apart: set[ast.AST] = field(default_factory=set)
     unclear: set[ast.AST] = field(default_factory=set)
+    together: dict[ast.Call, str] = field(default_factory=dict)
     agreed: dict[ast.AST, set[str]] = field(default_factory=dict)

@@ -14,6 +14,7 @@ from . import (
     externals,
     foreign,
     hooks,
+    launchers,
     loops,
     models,
     order,
@@ -49,6 +50,9 @@ def call(ip: Interpreter, node: ast.Call, arguments: Arguments, frame: Frame) ->
     if name in hooks.OF_TENSOR:
         return hooks.of_tensor(ip, name, receiver, node)
     roles = receiver.roles | union(ip.heap[cell].roles for cell in receiver.objs)
+    of_launcher = launchers.method(ip, name, receiver, arguments, node, frame) if ip.program.by_hand else None
+    if of_launcher is not None:
+        return of_launcher
     if name == "backward" and (not receiver.objs or (ip.program.by_hand and not roles and not node.args)):
         return runtimecalls.backward(ip, receiver, [(node.func.value, receiver)], node, frame)
     foreign.note_use(ip, name, receiver)

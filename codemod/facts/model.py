@@ -277,6 +277,7 @@ class Facts:
         calls: every call by qualified name.
         runtime_name: how the file names the runtime (`runtime`, an alias, or "runtime" to be imported).
         runtime_imported: whether the import is already there.
+        together: calls of libraries that all processes must make, in scripts distributed by one.
         grads: `.grad` of parameters, read or set outside of the program's own optimizers.
         entry_statement: the first statement that matters when the program runs (seed, device, model, data): the init
             call goes right before it; `None` in a file that no run starts from.
@@ -317,6 +318,7 @@ class Facts:
     pads: list[Pad] = field(default_factory=list)
     sizes: list[Size] = field(default_factory=list)
     grads: list[ast.Attribute] = field(default_factory=list)
+    together: dict[ast.Call, str] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
     budget: Budget = UNLIMITED
     program: list[Facts] = field(default_factory=list, repr=False)

@@ -206,6 +206,10 @@ def call(ip: Interpreter, ref: str, arguments: Arguments, node: ast.Call, frame:
     """Value of a call of what distributes by hand, `None` if it is none."""
     if ref in WRAPPERS and arguments.all:
         return replace(arguments.get(0, "module"), wrapped=True)
+    if ref == "deepspeed.initialize":
+        from . import launchers
+
+        return launchers.initialised(ip, arguments)
     if ref in SHARDED_IN_PLACE and arguments.positional:
         return arguments.positional[0][1]
     if ref in ("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes"):

@@ -46,6 +46,7 @@ def _fill_places(facts: Facts, ip: Interpreter) -> None:
     facts.findings = [item for (_, node), item in sites.findings.items() if holds(node)]
     facts.findings += by_hand.report(facts, ip)
     facts.grads = sorted(filter(facts.holds, ip.made.grads), key=position)
+    facts.together = {call: name for call, name in made.together.items() if holds(call)}
     facts.updates = sorted(by_hand.updates(facts, ip), key=lambda u: position(u.statement))
     optimizers = [item for item in made.optimizers.values() if holds(item.statement)]
     facts.optimizers = [_optimizer(item) for item in sorted(optimizers, key=lambda o: position(o.call))]
