@@ -126,7 +126,10 @@ def whole(parts: list[str], separator: str = "# ") -> list[str]:
 
 
 def sentence(text: str) -> str:
-    """A phrase of the catalogue as a sentence."""
+    """A phrase of the catalogue as a sentence; one that begins with code keeps its first letter."""
+    first = text.split(" ")[0]
+    if first == "distify" or re.search(r"[._(=]", first):
+        return f"{text}."
     return f"{text[:1].upper()}{text[1:]}." if text else ""
 
 

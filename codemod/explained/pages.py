@@ -47,9 +47,9 @@ def page(item: Explained) -> str:
         text += example(item)
     if remedy(item):
         text += ["## What to do", remedy(item), fenced(instead(item), "diff")]
-    text += ["## How to suppress it", suppression(item)]
-    if item.section("Report").block and entry.code not in ALWAYS:
-        text.append(fenced(line_of(item), "python"))
+    comment, *everywhere = suppression(item).split("\n\n")
+    shows = item.section("Report").block and entry.code not in ALWAYS
+    text += ["## How to suppress it", comment, fenced(line_of(item), "python") if shows else "", *everywhere]
     return "\n\n".join(filter(None, text)) + "\n"
 
 

@@ -72,10 +72,13 @@ def suppression(item: Explained) -> str:
         return "Nothing is said, so there is nothing to suppress."
     comment = f"Write `# distify: ignore[{code}]` at the end of the line."
     if of_check(item):
-        return f"{comment} `--fix` then leaves it as it is." if item.section("After").block else comment
-    if item.entry.level == "error":
-        return f"{comment} The place is then left as it is and the rest converted; you answer for it."
-    return f"{comment} The conversion is the same."
+        effect = " `--fix` then leaves it as it is." if item.section("After").block else ""
+    elif item.entry.level == "error":
+        effect = " The place is then left as it is and the rest converted; you answer for it."
+    else:
+        effect = " The conversion is the same."
+    everywhere = f'`ignore = ["{code}"]` below `[tool.distify.check]` leaves it out of what `distify check` reports.'
+    return f"{comment}{effect}\n\n{everywhere}"
 
 
 def of_check(item: Explained) -> bool:
