@@ -81,7 +81,7 @@ def _enumerate(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Fra
     rows = bool(arguments.positional) and collating.picked(ip, arguments.positional[0][1], frame)
     index = HOST
     if len(arguments.all) == 1 and row_loops.collected(ip, node.args[0], frame):
-        index = Value(batch=Batch(Dep.SAMPLE))  # the row's number in the slice, as `range(len(x))` gives it
+        index = Value(batch=Batch(Dep.SAMPLE, reason=row_loops.POSITION))
     return Value(element=Value(items=(index, _element(ip, arguments, 0, frame))), rows=rows)
 
 
@@ -131,6 +131,8 @@ def _sequence(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Fram
     frame.fetching = fetching
     if collating.picked(ip, value, frame) and getattr(node.func, "id", "") not in ("set", "frozenset"):
         return collating.listed(replace(value, items=None, objs=frozenset()), element)
+    if getattr(node.func, "id", "") not in ("list", "tuple") and row_loops.collected(ip, node, frame):
+        element = row_loops.UNBOUND  # `sorted`, `reversed`, `set`: in another order
     cell = ip.allocate(node, frame)
     ip.heap.add(cell, element)
     row_loops.listed(ip, cell, node, frame)
@@ -222,7 +224,9 @@ def _range(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) 
     rows = [v for _, v in arguments.positional if v.dep is Dep.ROWS]
     if len(arguments.positional) == 1 and rows and rows[0].batch.exact:
         # Over this rank's rows: local as an index, whole where a loop goes over it.
-        return Value(batch=Batch(Dep.SAMPLE, dim=0, ndim=1), sources=rows[0].sources, built=frozenset({node}))
+        reason = row_loops.POSITION if frame.forward and not ip.sites.quiet else ""
+        batch = Batch(Dep.SAMPLE, dim=0, ndim=1, reason=reason)
+        return Value(batch=batch, sources=rows[0].sources, built=frozenset({node}))
     for operand, value in arguments.all:
         sinks.as_global(ip, operand, value, frame)
         deciding.measured(ip, operand, value, frame)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from . import collating
+from . import collating, row_loops
 from .local import deep_sources
 from .replacing import replace
 from .values import EMPTY, EXACT_ROWS, GLOBAL, HOST, REDUCED, Batch, Dep, FunctionRef, Role, Value, join, join_all
@@ -26,7 +26,8 @@ def element(ip: Interpreter, value: Value, frame: Frame) -> Value:
         found = join_all(_cell_element(ip, cell, value, frame) for cell in value.objs)
     elif value.is_sample:
         dim = value.batch.dim - 1 if value.batch.dim else None
-        return replace(value, batch=Batch(Dep.SAMPLE, dim=dim), opaque=False, leaf=False)
+        reason = value.batch.reason if value.batch.reason == row_loops.POSITION else ""
+        return replace(value, batch=Batch(Dep.SAMPLE, dim=dim, reason=reason), opaque=False, leaf=False)
     elif value.batch.whole:
         found = Value(batch=REDUCED)
     else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from . import deciding, naming, pieces, sinks
+from . import deciding, naming, pieces, row_loops, sinks
 from .local import deep_sources
 from .model import Full, Split
 from .replacing import replace
@@ -33,6 +33,8 @@ def combine(ip: Interpreter, op: ast.operator, left: Operand, right: Operand, no
     from . import products
 
     (_, a), (right_node, b) = left, right
+    if frame.forward and row_loops.counts_positions((a, b)):
+        return row_loops.UNBOUND
     if isinstance(op, ast.Add) and a.has(Role.MODEL) and b.has(Role.MODEL):
         return join(a, b)  # two lists of modules
     if not frame.forward:
@@ -306,6 +308,8 @@ def compare(ip: Interpreter, node: ast.Compare, frame: Frame) -> Value:
     operands = [(n, expressions.evaluate(ip, n, frame)) for n in (node.left, *node.comparators)]
     if any(isinstance(op, (ast.Is, ast.IsNot, ast.In, ast.NotIn)) for op in node.ops):
         return Value(batch=GLOBAL)
+    if frame.forward and row_loops.counts_positions(v for _, v in operands):
+        return row_loops.UNBOUND
     if any(v.is_sample for _, v in operands):
         return elementwise(ip, operands, node, frame)
     if frame.forward:

@@ -11,7 +11,7 @@ Outside of a forward such a loop goes over the rows of the whole batch, which ar
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from . import collating
@@ -27,6 +27,8 @@ UNBOUND = Value(batch=Batch(Dep.UNKNOWN, reason=CARRIED))
 SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 LEAVES = (ast.Break, ast.Continue)
 EACH, SOME = "each", "some"
+POSITION = "position"
+"""Why a SAMPLE is one: it counts the rows of the slice from 0, where the original counts those of the batch."""
 Operand = tuple[ast.expr, Value]
 
 Loop = ast.For | ast.AsyncFor | ast.While | ast.comprehension
@@ -159,6 +161,11 @@ def joined(
     flat = name not in ("stack", "tensor", "as_tensor", "pad_sequence") and element.batch.dim != 0
     ragged = flat or any(cell.of_slice == SOME for cell in cells)
     return tensor(Batch(Dep.SAMPLE, dim=collating.joined_dim(name, operands, keywords), ragged=ragged), element)
+
+
+def counts_positions(values: Iterable[Value]) -> bool:
+    """Whether one of these numbers is a row's position in the slice, which picks that row and tells nothing else."""
+    return any(value.is_sample and value.batch.reason == POSITION for value in values)
 
 
 def carry(ip: Interpreter, loop: ast.AST, frame: Frame) -> None:

@@ -88,13 +88,17 @@ TOGETHER = {
     "mean of appended": "rows = []\nfor row in x:\n    rows.append(row.sum())\ntotal = torch.stack(rows).mean()",
     "sum of parts": "total = sum([row.sum() for row in x])",
     "one of them": "rows = [row.sum() for row in x]\ntotal = rows[0]",
+    "neighbours": "total = torch.stack([x[i].sum(0) + x[i - 1].sum(0) for i in range(x.size(0))])",
+    "the first": "rows = []\nfor i in range(len(x)):\n    rows.append(x[i].sum(0) * (i == 0))\ntotal = torch.stack(rows)",
+    "their positions": "total = torch.stack([row.sum(0) * i for i, row in enumerate(x)])",
+    "the other way": "total = torch.stack([row.sum(0) for row in reversed(x)])",
     "how many": "rows = [row for row in x if row.sum() > 0]\ntotal = len(rows)",
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("body", TOGETHER.values(), ids=TOGETHER)
 def test_rows_that_meet_are_refused(body: str) -> None:
-    assert told(f"total = 0\n{body}\nh = h + total") == {"DST110"}
+    assert "DST110" in told(f"total = 0\n{body}\nh = h + total")
 
 
 def test_a_decision_on_any_row_is_refused() -> None:
