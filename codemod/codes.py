@@ -658,7 +658,7 @@ _OF_CHECK = (
     Code(
         "DST752",
         "note",
-        "keys that begin with module.",
+        "keys that carry the prefix of a wrapper",
         "the state of the wrapper can't be loaded into the bare model",
         "save model.module.state_dict()",
     ),
