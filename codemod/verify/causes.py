@@ -90,6 +90,19 @@ def amplified(seen: Evidence) -> str | None:
     return None
 
 
+def told_only(seen: Evidence) -> str | None:
+    """Losses differ, and no gradient does."""
+    gradients = seen.checks.get("gradients")
+    if not seen.differs("losses") or gradients is None or not (gradients.compared and gradients.equal):
+        return None
+    if not seen.starts() or len(seen.losses[0]) != len(seen.losses[1]):
+        return None
+    return (
+        "all gradients are equal, so both train alike; the loss is that of one process's rows where it is printed or "
+        "recorded: runtime.mean or runtime.sum around it"
+    )
+
+
 def forward(seen: Evidence) -> str | None:
     """The first loss differs: before anything was trained."""
     if not seen.starts() or seen.first is None:
@@ -185,6 +198,7 @@ CAUSES: tuple[Cause, ...] = (
     length,
     amplified,
     gradients,
+    told_only,
     forward,
     optimizer,
     augmentation,

@@ -104,8 +104,8 @@ def verdict(outcome: Outcome) -> Iterator[Line]:
     """Whether the runs are the same, and if not, where that begins and why."""
     if outcome.equal:
         allowed = outcome.allowed
-        grows = f"{allowed.step:g}" if allowed.step == allowed.many else f"{allowed.step:g} growing to {allowed.many:g}"
-        yield from wrapped(f"EQUAL up to rounding (relative tolerance {grows} with the steps)", "bold green")
+        grows = "" if allowed.step == allowed.many else f", growing to {allowed.many:g} with the steps"
+        yield from wrapped(f"EQUAL up to rounding (relative tolerance {allowed.step:g}{grows})", "bold green")
         if outcome.forgiven:
             text = (
                 "This training amplifies rounding: the original, started with weights moved by their last digit, was "

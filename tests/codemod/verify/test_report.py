@@ -66,6 +66,11 @@ def test_gradients_that_differ_while_losses_do_not():
     assert "not averaged" in outcome.causes[0]
 
 
+def test_losses_that_differ_while_gradients_do_not():
+    outcome = outcome_of([1, 1.5], [1.1, 1.7], norms=([3.0, 2.0], [3.0, 2.0]))
+    assert outcome.causes[0].startswith("all gradients are equal")
+
+
 def test_rounding_that_grows_is_told_from_a_jump():
     far = [1e-8 * 8**k for k in range(8)]
     grows = outcome_of([1.0] * 8, [1 + x for x in far])
