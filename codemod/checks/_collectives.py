@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from ..facts.ranks import SHARDED_IN_PLACE, WRAPPERS
 from ..facts.values import Role
 from ..rules._source import keyword_value, position
 
@@ -35,6 +36,9 @@ class Collectives:
 
     def __init__(self, facts: Facts) -> None:
         self.sharded = any(name in file.calls for file in facts.program for name in FULLY_SHARDED)
+        names = {name for file in facts.program for name in file.calls}
+        self.apart = any(name.startswith("torch.distributed.rpc.") for name in names)  # each process has its own part
+        self.shares = self.sharded or bool(names & {*WRAPPERS, *SHARDED_IN_PLACE})
         self._inside: dict[ast.AST, str] = {}
         self._direct: dict[ast.AST, str] = {}
         backwards = {id(call) for file in facts.program for step in file.steps for call in step.backwards}
@@ -78,7 +82,7 @@ class Collectives:
             return f"runtime.{name}" if name in OF_RUNTIME else ""
         if call in facts.together:
             return facts.together[call]
-        if id(call) in backwards:
+        if id(call) in backwards and self.shares:
             return "backward"
         if not isinstance(call.func, ast.Attribute):
             return ""

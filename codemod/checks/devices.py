@@ -26,6 +26,8 @@ def devices(facts: Facts) -> Iterator[Finding]:
     """The first use of a bare `cuda` in a program that sets no device."""
     nodes = [node for file in facts.program for node in file.nodes]
     words = {word for node in nodes for word in words_of(node)}
+    if any(name.startswith("torch.distributed.rpc.") for file in facts.program for name in file.calls):
+        return
     if words & set(CHOOSES) or "init_process_group" not in words:
         return
     if any(library_of(name.split(".")[0]) for file in facts.program for name in file.calls):

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 @check("guarded", Kind.BY_HAND, Kind.CONVERTED)
 def guarded(facts: Facts) -> Iterator[Finding]:
     """Collective calls that not all processes reach."""
+    if collectives_of(facts).apart:
+        return
     collectives, guards = collectives_of(facts), guards_of(facts)
     calls = sorted((node for node in facts.nodes if isinstance(node, ast.Call)), key=position)
     for call in calls:
@@ -37,10 +39,6 @@ def guarded(facts: Facts) -> Iterator[Finding]:
         twins = collectives.twins(facts, call) if collectives.is_direct(call) else []
         if any(guards.test_of(facts, twin) is not None for twin in twins):
             continue
-        inside = "" if collectives.is_direct(call) else f" It calls {name}."
-        message = (
-            f"Only some processes come here, and {name} waits for all of them."
-            if not inside
-            else (f"Only some processes come here, and what is called waits for all of them:{inside}")
-        )
+        waits = name if collectives.is_direct(call) else f"{name}, which is called in here,"
+        message = f"Only some processes come here, and {waits} waits for all of them."
         yield finding("DST651", call, message)
