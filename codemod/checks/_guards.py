@@ -27,11 +27,12 @@ class Guards:
             for node in file.nodes:
                 if not isinstance(node, ast.Call):
                     continue
-                for ref in file.value(node.func).defs:
-                    self._sites.setdefault(ref.node, []).append((file, node))
+                callee = file.value(node.func)
+                for made in (*(ref.node for ref in callee.defs), *callee.classes):
+                    self._sites.setdefault(made, []).append((file, node))
 
     def sites(self, function: ast.AST) -> list[tuple[Facts, ast.Call]]:
-        """Where a function of the program is called."""
+        """Where a function of the program is called, or objects of a class are made."""
         return self._sites.get(function, [])
 
     def guarded(
@@ -52,9 +53,12 @@ class Guards:
             return False
         if perhaps and getattr(function, "decorator_list", []):
             return True
-        sites = self.sites(function)
         inner = seen | {function}
-        return bool(sites) and all(self.guarded(file, call, perhaps=perhaps, seen=inner) for file, call in sites)
+        owner = facts.parents.get(function)
+        for sites in (self.sites(function), self.sites(owner) if isinstance(owner, ast.ClassDef) else []):
+            if sites and all(self.guarded(file, call, perhaps=perhaps, seen=inner) for file, call in sites):
+                return True  # called, or its object made, there only
+        return False
 
     def test_of(self, facts: Facts, node: ast.AST, *, perhaps: bool = False) -> ast.AST | None:
         """The condition on the process that a node stands under in its function."""

@@ -44,7 +44,7 @@ def shown(facts: Facts) -> Iterator[Finding]:
 def ends(facts: Facts, call: ast.Call) -> bool:
     """Whether the program ends after this: the last words of one process."""
     last = facts.block(facts.statement(call))[-1]
-    return isinstance(last, ast.Raise) or (isinstance(last, ast.Expr) and is_exit(facts, last.value))
+    return isinstance(last, (ast.Raise, ast.Assert)) or (isinstance(last, ast.Expr) and is_exit(facts, last.value))
 
 
 def is_sink(facts: Facts, call: ast.Call) -> bool:

@@ -121,6 +121,11 @@ CORRECT = {
         before="writer = SummaryWriter() if rank == 0 else None",
         after_step="mean = average(loss).item()\nif writer is not None:\n    writer.add_scalar('loss', mean, epoch)",
     ),
+    "an object that one process has": script(
+        head="from torch.utils.tensorboard import SummaryWriter\n\n\nclass Log:\n    def __init__(self):\n"
+        "        self.writer = SummaryWriter()\n",
+        before="log = Log() if rank == 0 else None",
+    ),
     "no shuffle, no epoch": script(data=DATA.replace("(data)\n", "(data, shuffle=False)\n"), epoch="pass"),
     "a sampler that can't be looked into": script(
         head="from helpers import BalancedSampler\n",
