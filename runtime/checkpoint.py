@@ -27,7 +27,7 @@ class UnsafeFile(DistifyError, pickle.UnpicklingError):
     """A file holds more than tensors and plain containers, and `load` was not told that its source is trusted."""
 
 
-def save(obj: Any, f: Any, **options: Any) -> None:
+def save(obj: Any, f: Any, *more: Any, **options: Any) -> None:
     """Write what the original would write, once, in place of `torch.save`; a collective.
 
     Sharded tensors anywhere in `obj` are made whole, prepared modules are written as unmanaged ones, so that the file
@@ -36,7 +36,7 @@ def save(obj: Any, f: Any, **options: Any) -> None:
     Args:
         obj: anything that `torch.save` takes: state dicts, nested or not, modules, optimizers, numbers.
         f: a path, which rank 0 writes; or a file object, which each rank writes its own of.
-        options: of `torch.save`.
+        more, options: of `torch.save`.
 
     Raises:
         NotInitialized: `init` has not run.
@@ -48,9 +48,9 @@ def save(obj: Any, f: Any, **options: Any) -> None:
     whole = forms.of(obj)
     with forms.bare():
         if isinstance(f, (str, os.PathLike)):
-            on_main(_write, whole, os.fspath(f), options)
+            on_main(_write, whole, os.fspath(f), more, options)
         else:
-            torch.save(whole, f, **options)
+            torch.save(whole, f, *more, **options)
             _settle(f)
 
 
@@ -62,36 +62,36 @@ def _settle(f: Any) -> None:
         any_rank(False)
 
 
-def _write(obj: Any, path: str, options: dict[str, Any]) -> None:
+def _write(obj: Any, path: str, more: tuple[Any, ...], options: dict[str, Any]) -> None:
     target = os.path.realpath(path)
     if os.path.exists(target) and not os.path.isfile(target):  # a device, or a folder: its own error
-        torch.save(obj, target, **options)
+        torch.save(obj, target, *more, **options)
         return
     folder = f"{target}.{os.getpid()}.part"  # a folder, since torch writes the file's name into the file
     part = os.path.join(folder, os.path.basename(path))
     try:
         with explained(f"runtime.save({path!r}): ", folder):
             os.mkdir(folder)
-            torch.save(obj, part, **options)
+            torch.save(obj, part, *more, **options)
             os.replace(part, target)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def load(f: Any, map_location: Any = None, **options: Any) -> Any:
+def load(f: Any, map_location: Any = None, *more: Any, **options: Any) -> Any:
     """Read a file of `save` or `torch.save` on every rank, in place of `torch.load`; a collective.
 
     Args:
         f: a path or a file object. A path that only rank 0 can see is read there and sent to the others.
         map_location: as in `torch.load`; by default tensors of any GPU come to this process's own device.
-        options: of `torch.load`; `weights_only` is true unless given.
+        more, options: of `torch.load`; `weights_only` is true unless given.
 
     Returns:
         What was saved.
 
     Raises:
         NotInitialized: `init` has not run.
-        FileNotFoundError: no rank can see the file (`RankFailed` on the others).
+        FileNotFoundError: no rank can see the file (`RankFailed`, which is one too, on the others).
         UnsafeFile: the file holds pickled objects and `weights_only` was not given.
     """
     require("load")
@@ -100,7 +100,7 @@ def load(f: Any, map_location: Any = None, **options: Any) -> Any:
     given = options.pop("weights_only", None)
     source = _within_reach(f)
     try:
-        return torch.load(source, map_location=map_location, weights_only=given is None or given, **options)
+        return torch.load(source, map_location, *more, weights_only=given is None or given, **options)
     except pickle.UnpicklingError as error:
         if given is not None or "weights" not in str(error).lower():
             raise

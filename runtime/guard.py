@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
@@ -23,7 +24,13 @@ Result = TypeVar("Result")
 
 
 class RankFailed(DistifyError):
-    """Another rank raised inside a guarded block; the message holds its traceback."""
+    """Another rank raised inside a guarded block; the message holds its traceback.
+
+    It is of the kind of what was raised there too, so that an `except FileNotFoundError` catches it on all ranks.
+    """
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
 
 
 def on_main(function: Callable[..., Result], *args: Any, **kwargs: Any) -> Result | None:
@@ -47,6 +54,7 @@ def on_main(function: Callable[..., Result], *args: Any, **kwargs: Any) -> Resul
     if state.extra.get("in turn"):  # the first rank of each machine: each has its own disk, and they share theirs
         return function(*args, **kwargs) if state.local_rank == 0 else None
     meet("runtime.on_main()")
+    _all_here()
     if state.rank != 0:
         moved = _receive()
         if moved is not None:
@@ -66,6 +74,11 @@ def on_main(function: Callable[..., Result], *args: Any, **kwargs: Any) -> Resul
     return result
 
 
+def _all_here() -> None:
+    """Before one rank changes files: what the others do before it, as looking whether a file exists, they have done."""
+    reach(dist.all_reduce, torch.zeros(1, dtype=torch.uint8), group=state.reduce_group)
+
+
 def _send(error: BaseException | None, moved: dict[str, Any] | None) -> None:
     from_main((_describe(error), moved))
 
@@ -77,22 +90,41 @@ def _receive() -> dict[str, Any] | None:
     return found
 
 
-def _describe(error: BaseException | None) -> tuple[str, Any] | None:
-    """An exception as text, or the status of a `sys.exit`, which is an exit on the other ranks too."""
+def _describe(error: BaseException | None) -> tuple[Any, ...] | None:
+    """An exception as text, with its class and number; or the status of a `sys.exit`, which is one on all ranks."""
     if error is None:
         return None
     if isinstance(error, SystemExit):
         return "exit", error.code if isinstance(error.code, int) else 1
-    return "error", "".join(traceback.format_exception(error))
+    kind, number = type(error), getattr(error, "errno", None)
+    return "error", "".join(traceback.format_exception(error)), kind.__module__, kind.__qualname__, number
 
 
-def _raise_there(found: list[tuple[str, Any] | None]) -> None:
+def _raise_there(found: list[tuple[Any, ...] | None]) -> None:
     """Raise what another rank raised."""
     for rank, status in enumerate(found):
         if status is not None and status[0] == "exit":
             raise SystemExit(status[1])
         if status is not None:
-            raise RankFailed(f"rank {rank} raised inside a guarded block, so this rank stops too:\n{status[1]}")
+            raise _made(f"rank {rank} raised inside a guarded block, so this rank stops too:\n{status[1]}", *status[2:])
+
+
+def _made(message: str, module: str, name: str, number: int | None) -> RankFailed:
+    """A `RankFailed` that is of another class too, if this process knows it and it can be made."""
+    kind: Any = sys.modules.get(module)
+    for part in name.split("."):
+        kind = getattr(kind, part, None)
+    if not (isinstance(kind, type) and issubclass(kind, Exception)) or issubclass(RankFailed, kind):
+        return RankFailed(message)
+    try:
+        both: Any = type("RankFailed", (RankFailed, kind), {"__module__": __name__, "__init__": lambda *args: None})
+        made: RankFailed = both(message)
+        made.args = (message,)
+        if number is not None and isinstance(made, OSError):
+            made.errno = number
+    except Exception:
+        return RankFailed(message)
+    return made
 
 
 def _agree(error: BaseException | None) -> None:
@@ -118,6 +150,7 @@ def main_first() -> Iterator[None]:
         yield
         return
     meet("runtime.main_first()")
+    _all_here()
     turn = 0 if state.rank == 0 else 1 if state.local_rank == 0 else 2
     for _ in range(turn):
         _agree(None)

@@ -160,7 +160,19 @@ def merged(facts: Facts, training: Training, found: list[Place]) -> list[Place]:
     for index, place in enumerate(result):
         earlier = [item for item in result[:index] if item.block is place.block]
         place.models = [model for model in place.models if not known(facts, earlier, place, model)]
-    return result
+    return [place for place in result if not any(covers(facts, training, other, place) for other in result)]
+
+
+def covers(facts: Facts, training: Training, outer: Place, place: Place) -> bool:
+    """Whether a place lies in a branch before another one that names the same: `if resume: model, optimizer = …`."""
+    if outer is place or not {*place.models, *place.optimizers} <= {*outer.models, *outer.optimizers}:
+        return False
+    inside: ast.AST | None = facts.parents.get(place.statement)
+    while inside is not None and not isinstance(inside, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        if isinstance(inside, ast.stmt) and inside in outer.block[: outer.index + 1]:
+            return not any(training.runs(item) for item in outer.block[index_in(outer.block, inside) : outer.index + 1])
+        inside = facts.parents.get(inside)
+    return False
 
 
 def known(facts: Facts, earlier: list[Place], place: Place, model: str) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import pickle
 import random
 import time
 from pathlib import Path
@@ -65,6 +67,44 @@ def test_a_failure_of_the_main_rank_is_raised_on_all(pool3: Pool) -> None:
     assert "rank 0 raised inside a guarded block" in error.value.messages[1]
     assert "no such data" in error.value.messages[2]
     assert "in fail" in error.value.messages[2]
+
+
+def caught(folder: str) -> list[str]:
+    """What stands in `except` catches it on all ranks; what a rank looks at before rank 0 changes it is the old."""
+    runtime.init()
+    found = []
+    for kinds, function in (
+        (FileNotFoundError, lambda: os.remove(f"{folder}/none")),
+        ((KeyError, ValueError), lambda: {}["a"]),
+        (json.JSONDecodeError, lambda: json.loads("{")),
+        (pickle.UnpicklingError, lambda: pickle.loads(b"x")),
+    ):
+        try:
+            runtime.on_main(function)
+        except kinds as error:
+            found.append(f"{type(error).__name__} {getattr(error, 'errno', None)}")
+    (Path(folder) / "file").touch()
+    runtime.barrier()
+    for _ in range(2):
+        if not runtime.is_main():
+            time.sleep(0.2)  # a slow disk
+        found.append(str(os.path.exists(f"{folder}/file")))
+        if found[-1] == "True":
+            runtime.on_main(os.remove, f"{folder}/file")
+    return found
+
+
+def test_except_catches_it_on_all_ranks_and_nobody_sees_a_change_too_early(tmp_path: Path, pool2: Pool) -> None:
+    main, other = pool2.run(caught, str(tmp_path))
+    assert main == [
+        "FileNotFoundError 2",
+        "KeyError None",
+        "JSONDecodeError None",
+        "UnpicklingError None",
+        "True",
+        "False",
+    ]
+    assert other == ["RankFailed 2", *["RankFailed None"] * 3, "True", "False"]
 
 
 def exiting() -> int:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import os
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -45,3 +47,12 @@ def test_pickled_objects_need_trust(tmp_path: Path) -> None:
     with pytest.raises(UnsafeFile, match="weights_only=False"):
         runtime.load(tmp_path / "whole.pt")
     assert runtime.load(tmp_path / "whole.pt", weights_only=False).in_features == 2
+
+
+@pytest.mark.usefixtures("alone")
+def test_arguments_by_position_as_torch_takes_them(tmp_path: Path) -> None:
+    runtime.init()
+    runtime.save({"w": torch.ones(2)}, tmp_path / "old.pt", pickle, 2, False)
+    assert runtime.load(tmp_path / "old.pt", "cpu", pickle, weights_only=False)["w"].tolist() == [1, 1]
+    runtime.save({"w": torch.ones(2)}, file := io.BytesIO(), pickle, 2, False)
+    assert file.getvalue()[:2] != b"PK"

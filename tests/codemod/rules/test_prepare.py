@@ -49,6 +49,12 @@ REWRITES = {
         "from torchsummary import summary\n" + BUILD + "\nsummary(model, (4,))\nmodel.cpu()",
         "from torchsummary import summary\n" + BUILD + CALL + "\nsummary(model, (4,))\nmodel.cpu()",
     ),
+    "built again in a branch before it": (
+        BUILD + "\nif os.path.exists('m.pt'):\n    model = torch.load('m.pt')\n"
+        "    optimizer = optim.SGD(model.parameters(), lr=0.1)\nprint(1)",
+        BUILD + "\nif os.path.exists('m.pt'):\n    model = torch.load('m.pt')\n"
+        "    optimizer = optim.SGD(model.parameters(), lr=0.1)" + CALL + "\nprint(1)",
+    ),
     "branches": (
         """
 model = Net()
