@@ -94,7 +94,7 @@ def test_dirty_then_fixed_and_clean(repository):
 
 def test_a_refusal_stops_the_commit_and_writes_nothing(repository):
     refused = TRAIN.replace("model = Net()\n", "model = Net()\ntorch.distributed.init_process_group()\n")
-    write(repository, lib=LIB, train=refused, other=TRAIN)
+    write(repository, lib=LIB, train=refused)
     code, text = commit(repository, "distify-rewrite")
     assert code == 1, text
     assert "DST107 error" in text

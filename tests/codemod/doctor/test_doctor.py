@@ -185,7 +185,7 @@ def test_no_process_is_left(monkeypatch, tmp_path, interrupted):
 
 def gone(process):
     """Whether a process has ended, or ends soon: what it started may wait for somebody to ask for its status."""
-    for _ in range(500):
+    for _ in range(3000):
         try:
             with open(f"/proc/{process}/stat") as file:
                 if file.read().rsplit(")", 1)[1].split()[0] in "ZX":
