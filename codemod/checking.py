@@ -40,6 +40,7 @@ UNSAFE: Mapping[str, str] = MappingProxyType(
         "clip": "DST252",
         "count": "DST552",
         "decision": "DST652",
+        "download": "DST131",
         "gathered": "DST552",
         "loader": "DST151",
         "output": "DST802",

@@ -35,6 +35,8 @@ def evaluate(model, loader, device):
     dist.all_reduce(right)
     return (right[0] / right[1]).item()
 """
+VISION = "from torchvision import datasets\n"
+MNIST = "digits = datasets.MNIST('data', download=True)"
 MAIN = "def is_main():\n    return not dist.is_initialized() or dist.get_rank() == 0\n"
 SCALED = "opt.zero_grad()\nloss = F.cross_entropy(model(x), y)\nscaler.scale(loss).backward()\n{}scaler.step(opt)\nscaler.update()\n"
 CLIP = "nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n"
@@ -95,6 +97,11 @@ CORRECT = {
         after_step="if not torch.isfinite(loss):\n    print('loss', loss.item())\n    sys.exit(1)"
     ),
     "a decision that only prints": script(after_step="if loss.item() > 100:\n    count = 1"),
+    "a download that one goes ahead with": script(
+        head=VISION, before=f"if rank != 0:\n    dist.barrier()\n{MNIST}\nif rank == 0:\n    dist.barrier()"
+    ),
+    "a download on one": script(head=VISION, before=f"if rank == 0:\n    {MNIST}\ndist.barrier()"),
+    "what is there": script(head=VISION, before=MNIST.replace("True", "False")),
     "a guard in a function": script(
         head=MAIN
         + "def save(model, path):\n    if not is_main():\n        return\n    torch.save(model.state_dict(), path)\n",
@@ -193,6 +200,7 @@ FAULTS = {
         script(data=DATA.replace("sampler =", "data, rest = random_split(data, [20, 9])\nsampler =")),
         [("DST153", "data, rest = random_split(data, [20, 9])")],
     ),
+    "a download": (script(head=VISION, before=MNIST), [("DST131", MNIST)]),
     "a schedule": (
         script(before=PLATEAU, after_epoch="plateau.step(loss.item())"),
         [("DST253", "plateau.step(loss.item())")],

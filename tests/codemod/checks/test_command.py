@@ -193,3 +193,39 @@ def test_what_is_no_list_of_codes() -> None:
         parse_per_file(3, "per-file-ignores")
     assert parse_per_file({"a/*": ["DST1"]}, "x") == (("a/*", ("DST1",)),)
     assert Selections.given(None, None, None) == Selections()
+
+
+HELPERS = """\
+import torch
+import torch.distributed as dist
+
+
+def is_first():
+    return dist.get_rank() == 0
+
+
+def mean(value):
+    value = value.detach().clone()
+    {reduce}
+    return value / dist.get_world_size()
+
+
+def show(name, value):
+    print(name, value.item())
+"""
+USES = script(head="import helpers\n", after_step="helpers.show('loss', helpers.mean(loss))", after="").replace(
+    "average(", "unused("
+)
+
+
+@pytest.mark.parametrize(("reduce", "place"), [("dist.all_reduce(value)", ""), ("pass", "helpers.py:16:5 DST551 ")])
+def test_imported_modules_are_checked_with_the_script(reduce: str, place: str) -> None:
+    result = run("train.py", files={"train.py": USES, "helpers.py": HELPERS.format(reduce=reduce)})
+    assert result.exit_code == (1 if place else 0)
+    assert result.stdout.startswith(place)
+    assert result.stdout.count("DST") == (1 if place else 0)
+
+
+def test_what_is_not_followed_has_the_benefit_of_the_doubt() -> None:
+    result = run("train.py", "--no-follow", files={"train.py": USES, "helpers.py": HELPERS.format(reduce="pass")})
+    assert (result.exit_code, result.stdout) == (0, "")
