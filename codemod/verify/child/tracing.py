@@ -106,7 +106,7 @@ class Tracer:
 
     def around_runtime_step(self, step: Callable[..., Any]) -> Callable[..., Any]:
         """`runtime.step` that counts the steps that are taken."""
-        from distify.runtime.optim import steps
+        steps = importlib.import_module("distify.runtime.optim").steps  # that of the script's environment
 
         @functools.wraps(step)
         def counted(what: Any, *args: Any, **options: Any) -> Any:
