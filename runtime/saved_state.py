@@ -6,6 +6,8 @@ import os
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from torch import Tensor
+
 from . import saved_files, saving
 from .collectives import from_main, gather_objects, together
 from .guard import by_itself
@@ -14,7 +16,7 @@ from .meeting import meet
 from .saved_files import CheckpointError
 from .saved_load import Loading
 from .saved_run import collect
-from .state import State, require
+from .state import DistifyError, State, require
 
 Result = TypeVar("Result")
 
@@ -48,11 +50,14 @@ def save_state(folder: str | os.PathLike[str], /, *, keep: int = 1, asynchronous
         DistifyError: it stands inside an accumulation window, whose gradients would be lost, or in what one rank does.
     """
     run = require("save_state")
+    if type(keep) is not int or keep < 0:
+        raise DistifyError(f"runtime.save_state(keep={keep!r}): give a whole number, at least 0, of older ones.")
     together("save_state")
     meet("runtime.save_state()")
     saving.settle(run)
     record, tensors = collect(run, given)
     folder = os.fspath(folder)
+    _check_alike(run, {key: tuple(value.shape) for key, value in tensors.items() if isinstance(value, Tensor)})
     part, final = _on_all(run, f"save_state({folder!r})", lambda: saved_files.begin(os.path.abspath(folder)))
     _everywhere(run, f"save_state({folder!r})", lambda: _see(part))
     from . import saved_tensors
@@ -81,6 +86,23 @@ def save_state(folder: str | os.PathLike[str], /, *, keep: int = 1, asynchronous
     else:
         write()
     return final
+
+
+def _check_alike(run: State, mine: dict[str, tuple[int, ...]]) -> None:
+    """That all ranks hand over the same tensors, which they share among themselves to write.
+
+    Raises:
+        CheckpointError: they don't.
+    """
+    found = [mine] if run.world_size == 1 else gather_objects(mine)
+    for rank, theirs in enumerate(found):
+        names = sorted(key for key in found[0].keys() | theirs.keys() if found[0].get(key) != theirs.get(key))
+        if names:
+            first, other = (f"of shape {one[names[0]]}" if names[0] in one else "none" for one in (found[0], theirs))
+            raise CheckpointError(
+                f"runtime.save_state(): {names[0]!r} is {first} on rank 0 and {other} on rank {rank}. Pass what all "
+                "ranks hold alike: runtime.gather() makes the rows of a batch whole."
+            )
 
 
 def reason(error: BaseException) -> str:

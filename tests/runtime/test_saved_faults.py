@@ -235,6 +235,26 @@ def test_values_come_back_as_they_were_and_others_are_refused(tmp_path: Path) ->
             runtime.save_state(tmp_path, options=value)
 
 
+def unalike(folder: str) -> list[str]:
+    build()
+    rank = runtime.rank()
+    return [
+        *(attempt(partial(runtime.save_state, folder, keep=keep)) for keep in (-1, "2", None)),
+        attempt(lambda: runtime.save_state(folder, rows=torch.ones(3 - rank))),
+        attempt(lambda: runtime.save_state(folder, **{f"of{rank}": torch.ones(1)})),
+        *os.listdir(folder),
+    ]
+
+
+def test_ranks_that_hand_over_other_tensors(tmp_path: Path, pool2: Pool) -> None:
+    main, other = pool2.run(unalike, str(tmp_path))
+    assert main == other
+    *kept, rows, names = main
+    assert all("give a whole number" in text for text in kept)
+    assert "'rows' is of shape (3,) on rank 0 and of shape (2,) on rank 1" in rows
+    assert "'of0' is of shape (1,) on rank 0 and none on rank 1" in names
+
+
 def several(folder: str) -> tuple[list[str], str | None, list[str]]:
     """Saves that are written while the run goes on; then one that can't be."""
     model, _ = build()
