@@ -26,7 +26,7 @@ from .suppressed import unused
 if TYPE_CHECKING:
     from .facts.model import Facts
 
-ASSUMED = ("DST108", "DST118", "DST121")
+ASSUMED = ("DST108", "DST118", "DST121", "DST212")
 """Warnings of a conversion about what it assumed: whoever kept the conversion was told."""
 
 NOT_CONVERTED, NEW = "DST952", "DST953"
