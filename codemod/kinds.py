@@ -45,9 +45,10 @@ def kind_of(files: Sequence[Facts]) -> Kind:
     if any(name.startswith("distify.runtime.") for name in names):
         return Kind.CONVERTED
     from .rules._libraries import library_of
-    from .rules.distributed import CALLS, imports
+    from .rules.distributed import CALLS, PROCESSES, imports
 
     libraries = [library_of(name) for facts in files for _, name in imports(facts)] if trains(files) else []
-    if names & set(CALLS) or any(library is not None and library.shards for library in libraries):
+    started = names & set(PROCESSES) and any(name.startswith("torch.distributed.") for name in names)
+    if names & set(CALLS) or started or any(library is not None and library.shards for library in libraries):
         return Kind.BY_HAND
     return Kind.PLAIN

@@ -182,6 +182,9 @@ CORRECT = {
     )
     + "torch.multiprocessing.spawn(main, nprocs=2, args=(2,))\n",
 }
+CORRECT["started by spawn, with a group from elsewhere"] = CORRECT["started by spawn"].replace(
+    'dist.init_process_group("nccl")', "__import__('helpers').start()"
+)
 
 
 @pytest.mark.parametrize("name", CORRECT)
