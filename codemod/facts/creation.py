@@ -178,6 +178,27 @@ def settle(ip: Interpreter, value: Value) -> None:
         ip.sites.keep(ip.sites.draws, value.origin, Draw(value.origin))
 
 
+POSITIONS = "A range over this process's rows is compared with a number, which tells positions in the whole batch."
+POSITIONS_HINT = (
+    "compare the range where it is made: torch.arange(len(x)) > 0; or take runtime.draw(torch.arange, len(x))"
+)
+
+
+def settle_compared(ip: Interpreter, values: list[Value], node: ast.expr) -> None:
+    """A range over this rank's rows that is compared with a number tells positions in the whole batch, so it must
+    continue over the ranks: `torch.arange(len(x)) > 0`. One that has a name may number the slice's rows elsewhere."""
+    ranges = [v for v in values if v.is_sample]
+    others = [v for v in values if not v.is_sample]
+    if len(ranges) != 1 or any(v.dep > Dep.GLOBAL or v.batch.data or v.batch.whole or v.origin for v in others):
+        return
+    for made in ranges[0].built if len(ranges[0].built) == 1 else ():
+        if isinstance(made, ast.Call) and ip.names.qualified(made.func) in ("torch.arange", "numpy.arange"):
+            if any(part is made for part in ast.walk(node)):
+                ip.sites.keep(ip.sites.draws, made, Draw(made))
+            else:
+                ip.sites.report("DST110", node, POSITIONS, POSITIONS_HINT)
+
+
 def _random_of_values(
     ip: Interpreter, operands: list[Operand], keywords: dict[str, Operand], node: ast.Call, frame: Frame
 ) -> Value:

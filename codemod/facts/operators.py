@@ -303,7 +303,7 @@ def unary(ip: Interpreter, node: ast.UnaryOp, frame: Frame) -> Value:
 
 def compare(ip: Interpreter, node: ast.Compare, frame: Frame) -> Value:
     """Value of a comparison: per-sample for tensors, a global decision for host numbers."""
-    from . import expressions
+    from . import creation, expressions
 
     operands = [(n, expressions.evaluate(ip, n, frame)) for n in (node.left, *node.comparators)]
     if any(isinstance(op, (ast.Is, ast.IsNot, ast.In, ast.NotIn)) for op in node.ops):
@@ -311,6 +311,8 @@ def compare(ip: Interpreter, node: ast.Compare, frame: Frame) -> Value:
     if frame.forward and row_loops.counts_positions(v for _, v in operands):
         return row_loops.UNBOUND
     if any(v.is_sample for _, v in operands):
+        if not frame.forward:
+            creation.settle_compared(ip, [v for _, v in operands], node)
         return elementwise(ip, operands, node, frame)
     if frame.forward:
         return deciding.compared(v for _, v in operands) or Value(batch=GLOBAL)

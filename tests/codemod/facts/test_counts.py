@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.codemod.facts.snippets import inside
+from tests.codemod.facts.snippets import codes, facts_of, inside, script
 
 METER = """
 class AverageMeter:
@@ -139,3 +139,12 @@ def test_keyword_counts_of_functions_that_take_any() -> None:
 @pytest.mark.parametrize("line", ["n = runtime.sum(len(y))\nprint(n)", "print(runtime.sum(x.size(0)))"])
 def test_converted_counts_are_left_alone(line: str) -> None:
     assert inside(line, head="from distify import runtime") == []
+
+
+def test_positions_that_are_compared_are_those_in_the_whole_batch() -> None:
+    """A range over the rows of a slice begins anew on each rank; as an index into them it is right."""
+    assert inside("z = torch.arange(len(x)) % 2 == 0") == ["draw(torch.arange)"]
+    assert inside("z = x * (torch.arange(x.size(0), device=x.device)[:, None] > 0)") == ["draw(torch.arange)"]
+    assert inside("z = torch.arange(len(x))[:, None] == torch.arange(len(x))[None]") == ["sum(len(x))"] * 2
+    assert inside("z = out[torch.arange(len(x)), y] > 0") == []
+    assert "DST110" in codes(facts_of(script("rows = torch.arange(len(x))\nz = out[rows, y] * (rows < 4)")))
