@@ -66,6 +66,7 @@ class Heap:
     def __init__(self) -> None:
         self.cells: list[Cell] = []
         self._by_key: dict[tuple[ast.AST, str, Context, ast.ClassDef | None, str | None], int] = {}
+        self.hooked: set[int] = set()  # cells with hooks, few of many
         self.changed = False
 
     def allocate(
@@ -156,6 +157,7 @@ class Heap:
         new = join(cell.hooks.get(kind, EMPTY), value)
         if new != cell.hooks.get(kind):
             cell.hooks[kind] = new
+            self.hooked.add(index)
             self.changed = True
 
     def mark(self, index: int, role: Role) -> None:

@@ -55,9 +55,7 @@ def after(ip: Interpreter, cell: int, arguments: Arguments, node: ast.Call, fram
         ip.sites.changed = True
     output = _run(ip, cell, arguments, node, frame, output)
     if not frame.forward:
-        for index, other in enumerate(ip.heap.cells):
-            if not other.hooks or index == cell or index in ip.made.hooked:
-                continue
+        for index in sorted(ip.heap.hooked - ip.made.hooked - {cell}):
             if attributes.root(ip, index) == attributes.root(ip, cell):
                 _run(ip, index, arguments, node, frame, _like(arguments))
     return output
