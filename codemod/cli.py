@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib import metadata
 from typing import Annotated, Any
 
 import typer
@@ -12,6 +11,7 @@ from .commands.completing import words
 from .commands.verb import WIDTH, Verb
 from .options import CHOICES, OptionError, Options, flag
 from .report.names import FORMATS
+from .version import version
 
 app = typer.Typer(
     name="distify",
@@ -45,7 +45,7 @@ was refused; 2 usage error, unreadable input, or a mistake of distify."""
 def show_version(value: bool) -> None:
     """Prints the version and stops."""
     if value:
-        typer.echo(f"distify {metadata.version('torch-distify')}")
+        typer.echo(f"distify {version()}")
         raise typer.Exit
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import platform
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from importlib import metadata
 from typing import Any
 
 from ..launching import machine
+from ..version import version
 from .children import Answers
 from .needs import Need
 
@@ -51,7 +51,7 @@ class Findings:
 def as_object(found: Findings) -> dict[str, Any]:
     """Everything, for `--format json`."""
     return {
-        "version": metadata.version("torch-distify"),
+        "version": version(),
         "python": platform.python_version(),
         "system": platform.system(),
         "packages": dict(found.packages),
@@ -77,7 +77,7 @@ def speed(item: Mapping[str, Any]) -> float:
 
 def as_text(found: Findings) -> Iterator[str]:
     """Everything, for people."""
-    yield f"distify {metadata.version('torch-distify')}, Python {platform.python_version()}, {platform.system()}"
+    yield f"distify {version()}, Python {platform.python_version()}, {platform.system()}"
     yield ""
     yield "Packages"
     there = {name: version for name, version in found.packages.items() if version}

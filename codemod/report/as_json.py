@@ -10,6 +10,7 @@ from typing import Any
 from ..codes import CODES
 from ..links import change_page, rule_page
 from ..rewrite import Result
+from ..version import version
 from .diff import unified
 from .outcome import Outcome
 from .views import STATES, View, levels
@@ -24,7 +25,7 @@ def render(results: Sequence[Result], outcome: Outcome) -> bytes:
     findings = [item for result in results for item in result.findings]
     document = {
         "version": VERSION,
-        "tool": {"name": "distify", "version": outcome.version},
+        "tool": {"name": "distify", "version": version()},
         "verb": outcome.verb,
         "written": outcome.written,
         "summary": {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import metadata
 
 WORDS = {
     "rewrite": {
@@ -40,8 +39,3 @@ class Outcome:
     def told(self, state: str) -> str:
         """What became of a file that is in a state, one of `views.STATES`."""
         return WORDS[self.verb][state][self.written]
-
-    @property
-    def version(self) -> str:
-        """Of distify."""
-        return metadata.version("torch-distify")

@@ -14,6 +14,7 @@ from ..findings import Finding
 from ..links import DOCS, rule_page
 from ..rewrite import Result
 from ..templates import report
+from ..version import version
 from .blocks import Block, bare, blocks, reasons
 from .outcome import Outcome
 from .sides import rows
@@ -37,7 +38,7 @@ def page(results: Sequence[Result], verb: str, *, written: bool = False, failure
     edits = sum(len(view.result.changes) for view in views)
     params = {
         "verb": verb,
-        "version": outcome.version,
+        "version": version(),
         "docs": DOCS,
         "counts": [
             *((f"{noun(number, 'file')} {told_as}", number) for told_as, number in counts if number),

@@ -18,6 +18,7 @@ from ..explained import explained, url
 from ..findings import Finding
 from ..links import DOCS, rule_page
 from ..rewrite import Result
+from ..version import version
 from .fingerprints import fingerprints
 from .outcome import Outcome
 from .roots import Root
@@ -51,7 +52,7 @@ def render(results: Sequence[Result], outcome: Outcome) -> bytes:
         item["ruleIndex"] = rules.index(item["ruleId"])
     driver = {
         "name": "distify",
-        "semanticVersion": outcome.version,
+        "semanticVersion": version(),
         "informationUri": DOCS,
         "rules": [rule(REWRITE if name == REWRITE.code else CODES[name]) for name in rules],
     }
