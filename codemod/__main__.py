@@ -55,8 +55,12 @@ def run(arguments: list[str]) -> int:
             return INTERRUPTED
         if os.environ.get("DISTIFY_DEBUG"):
             raise
+        from .files import FileError
         from .rewrite import described
 
+        if isinstance(error, FileError):  # standard output is closed, or its disk full
+            complain(str(error))
+            return FAILED
         complain(f"internal error: {described(error)}. Please report it together with the command and the file.")
         return FAILED
 

@@ -131,7 +131,7 @@ def summary(edits: list[Edit], refused: list[Finding]) -> list[Finding]:
         return []
     kinds = ", ".join(f"{kind} {count}" for kind, count in Counter(edit.kind for edit in made).items())
     codes = sorted({edit.code for edit in made if edit.code})
-    named = f" ({', '.join(codes)})" if codes else ""
+    named = f"; see {', '.join(codes)}" if codes else ""
     edit = "1 edit" if len(made) == 1 else f"{len(made)} edits"
     places = [place for place in map(span_of, made) if place is not None]
     errors = sum(item.level == "error" for item in refused)

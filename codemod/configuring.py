@@ -11,7 +11,7 @@ from .files import FileError, read
 from .options import CHOICES, DEFAULTS, OptionError, flag, parse, read_pyproject, tool_table
 from .report.diff import unified
 from .report.stream import complain, put_diff, say
-from .tomledit import Unwritable, with_values
+from .tomledit import Unwritable, parsed, with_values
 from .writing import Replacement, write_all
 
 FAILED = 2
@@ -87,7 +87,7 @@ def configure(request: Request) -> int:
         )
     values = given if request.ask is None else {**given, **answers(request.ask, given, now)}
     data = read(path) if os.path.exists(path) else b""
-    after = with_values(data.decode(), complete(values, given, now)).encode()
+    after = with_values(text_of(path, data), complete(values, given, now)).encode()
     if after == data:
         say([[(f"{path}: nothing to change", "")]])
         return 0
@@ -98,6 +98,20 @@ def configure(request: Request) -> int:
     write_all([Replacement(path, after, before=data if os.path.exists(path) else None)])
     say([[(f"{path}: written", "")]])
     return 0
+
+
+def text_of(path: str, data: bytes) -> str:
+    """The text of a pyproject.toml.
+
+    Raises:
+        FileError: it is no TOML; a table that is added to such a file would be as unreadable.
+    """
+    try:
+        text = data.decode()
+        parsed(text)
+    except (ValueError, RecursionError) as error:
+        raise FileError(f"{path}: {error}; correct the file first") from None
+    return text
 
 
 def path_of(folder: str) -> str:

@@ -114,7 +114,7 @@ def walk(folder: str, leave: Callable[[str], None] = lambda line: None) -> Itera
     while todo:
         parent = todo.pop()
         for name in names_in(parent):
-            path = os.path.join(parent, name)
+            path = name if parent in (os.curdir, f"{os.curdir}{os.sep}") else os.path.join(parent, name)
             if name.startswith("."):
                 continue
             if os.path.isdir(path):

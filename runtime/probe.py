@@ -82,7 +82,8 @@ def fastest(work: Callable[[], Any], place: torch.device) -> float:
 
 def main(arguments: Sequence[str]) -> None:
     """Answers on standard output."""
-    rank, size, file, kinds = int(arguments[0]), int(arguments[1]), arguments[2], arguments[3].split(",")
+    rank, size, file = int(arguments[0]), int(arguments[1]), arguments[2]
+    kinds = [kind for kind in arguments[3].split(",") if kind]  # none where nothing is to be reduced
     found = facts()
     tell("facts", found, rank)
     if found["nccl"] and len(found["gpus"]) < size:

@@ -102,7 +102,8 @@ def original_of(script: str, files: Sequence[str]) -> Program:
                 if before is not None:
                     texts[os.path.realpath(path)] = before
             return Program(os.path.realpath(script), texts, (), f"its version in git, commit {commit}")
-    raise Unable(f"{ask} (the last {HISTORY} versions in git are converted too)")
+    seen = len(log.split())
+    raise Unable(f"{ask} (git has {f'{seen} versions that are converted too' if seen else 'no version of it'})")
 
 
 def version(path: str, commit: str) -> bytes | None:

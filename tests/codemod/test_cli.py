@@ -15,6 +15,7 @@ from distify.codemod import __main__ as entry
 from distify.codemod import rewriter
 from distify.codemod.cli import app
 from distify.codemod.edits import Span
+from distify.codemod.files import FileError
 from distify.codemod.findings import finding
 
 TRAIN = """\
@@ -362,6 +363,7 @@ def test_wrong_usage_is_one_line(capsys):
     [
         (KeyboardInterrupt(), 130, "distify: interrupted; no file was left half-written\n"),
         (RuntimeError("a\nb"), 2, "distify: internal error: RuntimeError: a b"),
+        (FileError("standard output: closed"), 2, "distify: standard output: closed\n"),
     ],
 )
 def test_whatever_happens_is_one_line(capsys, monkeypatch, error, code, message):

@@ -54,6 +54,16 @@ def config(*arguments, stdin=None):
     return CliRunner().invoke(app, ["config", *arguments], input=stdin)
 
 
+@pytest.mark.parametrize("data", [b"[tool", b"\xff", b'[project]\nname = "a'])
+def test_a_file_that_is_no_toml_stays_as_it_is(data, capsys):
+    Path("pyproject.toml").write_bytes(data)
+    assert entry.run(["config", "--backend", "fsdp"]) == 2
+    told = capsys.readouterr().err
+    assert told.startswith("distify: pyproject.toml: ")
+    assert told.endswith("; correct the file first\n")
+    assert Path("pyproject.toml").read_bytes() == data
+
+
 def test_a_new_file():
     result = config("--backend", "fsdp", "--accumulate", "4")
     assert result.exit_code == 0

@@ -424,7 +424,7 @@ def test_folders_of_any_depth(folder):
     Path("train.py").write_text(TRAIN)
     os.chdir(folder)
     try:
-        assert list(files.walk(".")) == [f"./{'a/' * 1200}train.py"]
+        assert list(files.walk(".")) == [f"{'a/' * 1200}train.py"]
     finally:  # too deep for pytest's own cleaning
         subprocess.run(["rm", "-rf", "a"], check=True)
 

@@ -29,6 +29,12 @@ def test_the_answers_are_lines_of_json(tmp_path, capsys) -> None:
     assert not dist.is_initialized()
 
 
+def test_nothing_is_reduced_where_no_backend_is_named(tmp_path, capsys) -> None:
+    probe.main(["0", "1", str(tmp_path / "meet"), ""])
+    (line,) = map(json.loads, capsys.readouterr().out.splitlines())
+    assert list(line) == ["facts"]
+
+
 def test_a_failure_is_an_answer(tmp_path, capsys) -> None:
     probe.main(["1", "1", str(tmp_path / "meet"), "gloo"])  # there is no such rank
     (line,) = map(json.loads, capsys.readouterr().out.splitlines())

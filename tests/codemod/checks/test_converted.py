@@ -47,7 +47,7 @@ def test_a_plain_script_is_told_what_a_rewrite_would_do() -> None:
     assert (item.code, item.level) == ("DST952", "note")
     assert item.message.startswith("A rewrite would make 10 edits: ")
     assert "loader 1" in item.message
-    assert "(DST101" in item.message
+    assert "; see DST101" in item.message
     assert result.data.decode() == converted()
 
 
