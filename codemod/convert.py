@@ -122,8 +122,6 @@ def inputs(request: Request) -> Iterator[Item]:
             complain(line)
 
     for path, root in expand(request.paths, leave):
-        if path.endswith(".ipynb"):
-            raise FileError(f"{path}: a notebook; export it first: jupyter nbconvert --to script {path}")
         try:
             data = read(path)
         except TooLarge as error:

@@ -31,10 +31,12 @@ def read(path: str) -> bytes:
     """The bytes of a regular file (or of what a link leads to).
 
     Raises:
-        FileError: missing, no regular file, too large, or not readable.
+        FileError: missing, no regular file, a notebook, too large, or not readable.
     """
     try:
         check_regular(path, os.stat(path).st_mode)
+        if path.endswith(".ipynb"):
+            raise FileError(f"{path}: a notebook; export it first: jupyter nbconvert --to script {path}")
         # Opened without waiting and looked at again: what was a file may be a pipe by now, which nobody writes to.
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
         with open(handle, "rb") as file:
@@ -114,7 +116,8 @@ def walk(folder: str, leave: Callable[[str], None] = lambda line: None) -> Itera
     while todo:
         parent = todo.pop()
         for name in names_in(parent):
-            path = name if parent in (os.curdir, f"{os.curdir}{os.sep}") else os.path.join(parent, name)
+            here = parent in (os.curdir, f"{os.curdir}{os.sep}") and not name.startswith("-")
+            path = name if here else os.path.join(parent, name)
             if name.startswith("."):
                 continue
             if os.path.isdir(path):

@@ -253,6 +253,13 @@ def test_bad_input_is_one_line(tmp_path, name, text, message):
     assert result.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize("verb", ["check", "verify", "launch"])
+def test_a_notebook_is_told_by_every_verb(tmp_path, capsys, verb):
+    (tmp_path / "book.ipynb").write_text("{}")
+    assert entry.run([verb, str(tmp_path / "book.ipynb")]) == 2
+    assert "a notebook; export it first: jupyter nbconvert" in capsys.readouterr().err
+
+
 def test_several_files_do_not_fit_into_one(train, tmp_path):
     (tmp_path / "b.py").write_text(TRAIN)
     assert "not a folder" in run("train.py", "b.py", "-o", "out.py").stderr

@@ -113,3 +113,12 @@ def test_read_only_is_respected(tmp_path, monkeypatch):
     monkeypatch.setattr(files.os, "access", lambda path, mode: False)  # root may always write
     with pytest.raises(FileError, match="read-only"):
         write_all([Replacement(str(file), b"y")])
+
+
+def test_files_of_the_working_directory_are_called_as_their_scripts_import_them(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sub").mkdir()
+    for name in ("a.py", "-b.py", "sub/c.py"):
+        (tmp_path / name).write_text("x = 1\n")
+    wanted = ["./-b.py", "a.py", "sub/c.py"]  # what begins with a dash would be taken for an option
+    assert [file for file, _ in expand(["."])] == [file for file, _ in expand(["./"])] == wanted
