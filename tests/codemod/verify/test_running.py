@@ -205,7 +205,11 @@ def test_ctrl_c_leaves_no_process_and_no_file(scripts, tmp_path, number):
     (tmp_path / "tmp").mkdir()
     command = [sys.executable, "-m", "distify.codemod", "verify", "held.py", "--original", "held.py", "--device", "cpu"]
     process = subprocess.Popen(
-        command, env={**os.environ, "TMPDIR": str(tmp_path / "tmp")}, stderr=subprocess.PIPE, stdout=subprocess.PIPE
+        command,
+        env={**os.environ, "TMPDIR": str(tmp_path / "tmp")},
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # tests in the background may ignore it
     )
     end = time.monotonic() + PATIENCE
     while not list(tmp_path.glob("pids-*")) and time.monotonic() < end:
