@@ -36,12 +36,6 @@ CALLS = (
     "torch.distributed.tensor.parallel.parallelize_module",
     "torch.distributed.rpc.init_rpc",
 )
-LAUNCHED = (
-    "RANK", "LOCAL_RANK", "GROUP_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "SLURM_PROCID", "SLURM_LOCALID",
-    "SLURM_NTASKS", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK",
-)  # fmt: skip
-"""Variables that a launcher sets for each process; the original finds none of them."""
-READS = ("os.getenv", "os.environ.get", "os.environ.pop", "os.environ.setdefault")
 PROCESSES = ("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes", "torch.multiprocessing.Process")
 
 
@@ -53,7 +47,7 @@ def distributed(facts: Facts, options: Options) -> Iterator[Outcome]:
         call, name = found[0]
         yield finding("DST107", call, f"The script is distributed already: it calls {name}.")
         return
-    for look in (libraries, tpus, processes, variables):
+    for look in (libraries, tpus, processes):
         outcome = next(look(facts), None)
         if outcome is not None:
             yield outcome
@@ -118,30 +112,6 @@ def processes(facts: Facts) -> Iterator[Outcome]:
         if facts.names.qualified(node.func) in PROCESSES or (shared and started):
             message = "" if not shared else "The script starts processes that share the model's memory (Hogwild)."
             yield finding("DST145", node, message)
-
-
-def variables(facts: Facts) -> Iterator[Outcome]:
-    """Variables of a launcher that the script reads: its processes would each decide, or count, by their own."""
-    if any(name.partition(".")[0] == "distify" for _, name in imports(facts)):
-        return  # it is converted, and whoever asks for the rank there knows of the processes
-    for node in sorted((node for node in facts.nodes if isinstance(node, ast.expr)), key=position):
-        name = variable(facts, node)
-        if name in LAUNCHED:
-            message = f"The script reads {name}, which a launcher sets: each process would go a way of its own."
-            yield finding("DST107", node, message, f"remove it: the converted script needs no {name}")
-            return
-
-
-def variable(facts: Facts, node: ast.expr) -> object:
-    """The name of an environment variable that an expression reads."""
-    key: ast.expr | None = None
-    if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
-        key = node.slice if facts.names.qualified(node.value) == "os.environ" else None
-    elif isinstance(node, ast.Call) and facts.names.qualified(node.func) in READS:
-        key = node.args[0] if node.args else None
-    elif isinstance(node, ast.Compare) and isinstance(node.ops[0], (ast.In, ast.NotIn)):
-        key = node.left if facts.names.qualified(node.comparators[0]) == "os.environ" else None
-    return key.value if isinstance(key, ast.Constant) else None
 
 
 def imports(facts: Facts) -> Iterator[tuple[ast.stmt, str]]:

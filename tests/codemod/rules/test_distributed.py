@@ -55,34 +55,6 @@ def test_what_distributes_is_named(text: str, name: str) -> None:
     assert name in result.findings[0].message
 
 
-PLAIN = """
-import torch
-
-model = torch.nn.Linear(4, 1)
-optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-for x, y in torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.randn(9, 4), torch.randn(9, 1)), 3):
-    optimizer.zero_grad()
-    (model(x) - y).pow(2).mean().backward()
-    optimizer.step()
-"""
-READS = [
-    ("import os\nmain = int(os.environ.get('RANK', 0)) == 0", ["DST107"]),
-    ("import os\nmain = int(os.getenv('LOCAL_RANK', '0')) == 0", ["DST107"]),
-    ("from os import environ\nsize = int(environ['WORLD_SIZE'])", ["DST107"]),
-    ("import os\nmain = 'SLURM_PROCID' not in os.environ", ["DST107"]),
-    ("import os\nos.environ['RANK'] = '0'", []),
-    ("import os\nname = os.environ.get('USER')", []),
-    ("names = {}\nrank = names.get('RANK')", []),
-    ("import os\nfrom distify import runtime\nruntime.init()\nrank = os.environ.get('RANK')", []),
-]
-
-
-@pytest.mark.parametrize(("text", "found"), READS)
-def test_variables_of_a_launcher(text: str, found: list[str]) -> None:
-    result = rewrite_source((text + PLAIN).encode(), "train.py", Options())
-    assert [code for code in codes(result) if code == "DST107"] == found
-
-
 def test_a_step_on_a_tpu() -> None:
     text = "import torch_xla.core.xla_model as xm\nxm.mark_step()"
     result = whole(text)
