@@ -140,7 +140,9 @@ def test_processes_that_would_share_a_gpu(tmp_path: Path) -> None:
     ended = launch(["train.py"], 2, SEEDED, tmp_path)
     assert [(e.code, e.stdout) for e in ended] == [(2, "")] * 2, ended
     assert re.fullmatch(r"distify: 2 processes .* 1 GPU, and ranks 0 and 1 share it\. Start.* 1 .*\n", ended[0].stderr)
-    assert "distify" not in ended[1].stderr  # torch may say that the store has gone
+    # Rank 0, which keeps the store, may be gone before the other has joined: that one says so then.
+    others = [line for line in ended[1].stderr.splitlines() if line.startswith("distify:")]
+    assert all("can't join the others" in line for line in others), ended[1].stderr
 
 
 def test_it_can_be_caught_with_its_reason(capsys: pytest.CaptureFixture[str]) -> None:
