@@ -1,0 +1,19 @@
+"""What an entry of the catalogue says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Level = Literal["error", "warning", "note"]
+
+
+@dataclass(frozen=True)
+class Code:
+    """An entry: what it is called, how much it weighs, why it matters and what to do about it."""
+
+    code: str
+    level: Level
+    title: str
+    why: str
+    remedy: str
