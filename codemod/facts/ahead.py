@@ -15,13 +15,12 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from .local import deep_sources, is_leaf
-from .places import DEFINITIONS
+from .places import COMPREHENSIONS, DEFINITIONS, inside
 from .values import EMPTY, Value
 
 if TYPE_CHECKING:
     from .interpreter import Interpreter
 
-_WITHIN = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _TARGETS = (ast.Name, ast.Attribute)
 Walk = tuple[bool, bool]  # whether it reads the target before it is assigned, and whether it surely assigns it
 
@@ -64,21 +63,13 @@ def _assigned(ip: Interpreter, loop: ast.AST) -> dict[str, list[Value]]:
     """The names and attributes that a loop's body assigns batches to, by their text."""
     found: dict[str, list[Value]] = {}
     if loop not in ip.stores:
-        parts = [part for part in _inside(loop) if isinstance(part, _TARGETS) and isinstance(part.ctx, ast.Store)]
+        parts = [part for part in inside(loop) if isinstance(part, _TARGETS) and isinstance(part.ctx, ast.Store)]
         ip.stores[loop] = [(part, ast.unparse(part)) for part in parts]
     for part, text in ip.stores[loop]:
         value = ip.sites.values.get(part, EMPTY)
         if deep_sources(value) and _holds_leaf(value):
             found.setdefault(text, []).append(value)
     return found
-
-
-def _inside(node: ast.AST) -> Iterable[ast.AST]:
-    """The parts of a statement without those of functions defined in it."""
-    yield node
-    for child in ast.iter_child_nodes(node):
-        if not isinstance(child, (*DEFINITIONS, *_WITHIN)):
-            yield from _inside(child)
 
 
 def _read_first(nodes: Iterable[ast.AST], text: str) -> Walk:
@@ -95,7 +86,7 @@ def _walk(node: ast.AST, text: str) -> Walk:
         return isinstance(node.ctx, ast.Load), isinstance(node.ctx, ast.Store)
     if isinstance(node, DEFINITIONS):
         return False, False
-    if isinstance(node, _WITHIN):
+    if isinstance(node, COMPREHENSIONS):
         own = any(ast.unparse(part) == text for made in node.generators for part in ast.walk(made.target))
         return not own and _read_first(ast.iter_child_nodes(node), text)[0], False
     if isinstance(node, ast.Assign):

@@ -51,6 +51,11 @@ def call(ip: Interpreter, name: str, arguments: Arguments, node: ast.Call, frame
     handler = _HANDLERS.get(name)
     if handler is not None:
         return handler(ip, arguments, node, frame)
+    return _of_all(ip, arguments, frame)
+
+
+def _of_all(ip: Interpreter, arguments: Arguments, frame: Frame) -> Value:
+    """What is computed of arguments that are made global first."""
     for operand, value in arguments.all:
         sinks.as_global(ip, operand, value, frame)
     return Value(batch=GLOBAL, params=union(v.params for _, v in arguments.all))
@@ -272,11 +277,8 @@ def _dict(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -
 
 def _any(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
     """any, all."""
-    for operand, value in arguments.all:
-        sinks.as_global(ip, operand, value, frame)
-    if any(row_loops.collected(ip, operand, frame) for operand in node.args):
-        return row_loops.UNBOUND
-    return Value(batch=GLOBAL, params=union(v.params for _, v in arguments.all))
+    found = _of_all(ip, arguments, frame)
+    return row_loops.UNBOUND if any(row_loops.collected(ip, part, frame) for part in node.args) else found
 
 
 def _plain(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:

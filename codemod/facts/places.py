@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 Parents = Mapping[ast.AST, ast.AST]
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 DEFINITIONS = (*FUNCTIONS, ast.ClassDef)  # what they hold does not run where they stand
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)  # their variables are their own
 
 
 def statement_of(parents: Parents, node: ast.AST) -> ast.stmt:
@@ -27,3 +28,11 @@ def stands_in(parents: Parents, node: ast.AST | None, outer: ast.AST) -> bool:
     while node is not None and node is not outer:
         node = parents.get(node)
     return node is outer
+
+
+def inside(node: ast.AST) -> Iterator[ast.AST]:
+    """A statement and its parts, without those of definitions and comprehensions in it, whose names are their own."""
+    if not isinstance(node, (*DEFINITIONS, *COMPREHENSIONS)):
+        yield node
+        for child in ast.iter_child_nodes(node):
+            yield from inside(child)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from . import collating
 from .local import is_local
+from .places import inside
 from .replacing import replace
 from .values import EMPTY, EXACT_ROWS, Batch, Dep, Value, join_all, tensor
 
@@ -24,14 +25,11 @@ if TYPE_CHECKING:
 
 CARRIED = "what a loop inside a forward carries over the rows of one process's slice"
 UNBOUND = Value(batch=Batch(Dep.UNKNOWN, reason=CARRIED))
-SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 LEAVES = (ast.Break, ast.Continue)
 EACH, SOME = "each", "some"
 POSITION = "position"
 """Why a SAMPLE is one: it counts the rows of the slice from 0, where the original counts those of the batch."""
 Operand = tuple[ast.expr, Value]
-
-Loop = ast.For | ast.AsyncFor | ast.While | ast.comprehension
 
 
 def is_of_row(value: Value) -> bool:
@@ -108,7 +106,7 @@ def kept(ip: Interpreter, cell: int, frame: Frame, whole: bool = True) -> None:
     loop = around[0]
     if not isinstance(loop, ast.For) or not over_rows(ip, loop.iter):
         return
-    always = whole and len(around) == 1 and frame.statement in loop.body and not _skips(ip, loop)
+    always = whole and len(around) == 1 and frame.statement in loop.body and not any(map(_leaves, loop.body))
     held.of_slice = EACH if always and held.of_slice != SOME else SOME
 
 
@@ -137,12 +135,17 @@ def picked(ip: Interpreter, base: Value, node: ast.Subscript, frame: Frame) -> b
     """Whether an entry is taken out of a list that was made of the rows of a slice, and no loop goes over them."""
     if not frame.forward or isinstance(node.slice, ast.Slice) or among_rows(ip, frame):
         return False
-    return any(ip.heap[cell].of_slice for cell in base.objs)
+    return bool(_entries(ip, base))
+
+
+def _entries(ip: Interpreter, value: Value) -> set[str]:
+    """How lists that were made of the rows of a slice have entries for them; nothing for other lists."""
+    return {ip.heap[cell].of_slice for cell in value.objs} - {""}
 
 
 def counted(ip: Interpreter, value: Value, frame: Frame) -> Value | None:
     """How many entries a list has that was made of the rows of a slice; `None` if it was made of anything else."""
-    found = {ip.heap[cell].of_slice for cell in value.objs} - {""} if frame.forward else set()
+    found = _entries(ip, value) if frame.forward else set()
     if not found:
         return None
     return Value(batch=EXACT_ROWS) if found == {EACH} else Value(batch=Batch(Dep.PENDING, kind="sum"))
@@ -152,14 +155,17 @@ def joined(
     ip: Interpreter, name: str, operands: list[Operand], keywords: dict[str, Operand], frame: Frame
 ) -> Value | None:
     """The tensor that is made of a list with entries for the rows of a slice; `None` if it is made of anything else."""
-    cells = [ip.heap[cell] for cell in operands[0][1].objs] if operands else []
-    if not frame.forward or not any(cell.of_slice for cell in cells) or name not in collating.JOINING:
+    if not frame.forward or not operands or name not in collating.JOINING:
         return None
-    element = join_all(cell.element for cell in cells)
+    rows = operands[0][1]
+    entries = _entries(ip, rows)
+    if not entries:
+        return None
+    element = join_all(ip.heap[cell].element for cell in rows.objs)
     if element.dep not in (Dep.BOTTOM, Dep.GLOBAL, Dep.SAMPLE):
         return tensor(Batch(Dep.UNKNOWN, reason=element.batch.reason or CARRIED), element)
     flat = name not in ("stack", "tensor", "as_tensor", "pad_sequence") and element.batch.dim != 0
-    ragged = flat or any(cell.of_slice == SOME for cell in cells)
+    ragged = flat or SOME in entries
     return tensor(Batch(Dep.SAMPLE, dim=collating.joined_dim(name, operands, keywords), ragged=ragged), element)
 
 
@@ -183,31 +189,21 @@ def carry(ip: Interpreter, loop: ast.AST, frame: Frame) -> None:
             frame.env[name] = UNBOUND
 
 
-def _skips(ip: Interpreter, loop: ast.For) -> bool:
-    """Whether what is in a row may end the body before its end."""
-    return any(isinstance(part, LEAVES) for item in loop.body for part in _walk(item))
+def _leaves(node: ast.AST) -> bool:
+    """Whether a statement may end the body of a loop before its end."""
+    return any(isinstance(part, LEAVES) for part in inside(node))
 
 
 def _decided(ip: Interpreter, loop: ast.For) -> Iterator[str]:
     """Names whose assignment depends on what is in a row."""
-    for node in (part for item in loop.body for part in _walk(item)):
+    for node in (part for item in loop.body for part in inside(item)):
         if isinstance(node, ast.If) and any(ip.current.get(part, EMPTY).is_sample for part in ast.walk(node.test)):
-            left = any(isinstance(part, LEAVES) for part in _walk(node))
-            for part in loop.body if left else [*node.body, *node.orelse]:
+            for part in loop.body if _leaves(node) else [*node.body, *node.orelse]:
                 yield from _stored(part)
 
 
 def _stored(node: ast.AST) -> Iterator[str]:
     """The local names that a statement assigns."""
-    for part in _walk(node):
+    for part in inside(node):
         if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store):
             yield part.id
-
-
-def _walk(node: ast.AST) -> Iterator[ast.AST]:
-    """A statement and what it holds, without the functions and classes that are defined in it."""
-    if isinstance(node, SCOPES):
-        return
-    yield node
-    for child in ast.iter_child_nodes(node):
-        yield from _walk(child)
