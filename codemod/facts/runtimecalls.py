@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from . import divisors, making, saved, sinks
+from . import divisors, edited, making, saved, sinks
 from .replacing import replace
-from .values import EMPTY, GLOBAL, HOST, REDUCED, Dep, Role, Value, tensor
+from .values import EMPTY, GLOBAL, HOST, REDUCED, SAMPLE, Dep, Role, Value, tensor
 
 if TYPE_CHECKING:
     from .arguments import Arguments
@@ -26,7 +26,7 @@ def call(ip: Interpreter, name: str, arguments: Arguments, node: ast.Call, frame
     if name in _REDUCTIONS:
         return replace(tensor(REDUCED), params=first.params)
     if name == "gather":
-        return expressions.globalised(first)
+        return edited.globalised(first)
     if name in ("any", "stopping"):
         return HOST
     if name == "prepare" and arguments.positional:
@@ -38,11 +38,11 @@ def call(ip: Interpreter, name: str, arguments: Arguments, node: ast.Call, frame
         return first
     if name == "split":
         dim = arguments.get(1, "dim").const
-        return expressions.sampled(first, node, dim if isinstance(dim, int) else 0)
+        return edited.sampled(first, node, dim if isinstance(dim, int) else 0)
     if name == "draw":
         operands = [v for _, v in arguments.positional[1:]]
         sources = frozenset(s for v in operands for s in expressions.deep_sources(v))
-        return Value(batch=replace(expressions.SAMPLE, dim=0), sources=sources)
+        return Value(batch=replace(SAMPLE, dim=0), sources=sources)
     if name == "replicated":
         return Value(batch=REDUCED)
     if name == "save":

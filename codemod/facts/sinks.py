@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from . import order
+from . import edited, order
 from .model import Arrival, Count, Gathered, Reduction
 from .naming import argument_of, needs_name, of_text
 from .replacing import replace
@@ -112,14 +112,13 @@ def _is_rows(ip: Interpreter, node: ast.expr) -> bool:
 
 def gather(ip: Interpreter, node: ast.expr, value: Value, frame: Frame, why: str = "") -> Value:
     """Make per-sample values whole: all rows of the batch, in the original order."""
-    from . import expressions
 
     if frame.forward:
         return value
     if value.built:
         for origin in order.nodes(ip, value.built):
             _globalise(ip, origin, frame)
-        return expressions.globalised(value)
+        return edited.globalised(value)
     while _is_cpu_copy(node) and not is_runtime_argument(ip, node):
         node = node.func.value  # type: ignore[attr-defined]  # gathered where it was computed
     if not is_runtime_argument(ip, node):
@@ -127,14 +126,14 @@ def gather(ip: Interpreter, node: ast.expr, value: Value, frame: Frame, why: str
             ip.sites.report("DST114", node)
             return tensor(Batch(Dep.UNKNOWN, reason="rows interleaved with another dimension"))
         if hoisted(ip, node, value, frame):
-            return expressions.globalised(value)
+            return edited.globalised(value)
         dim = value.batch.dim if value.is_sample and value.batch.dim is not None else 0
         before = ip.sites.gathers.get(node)
         why = why or ("" if before is None else before.why)
         parts = _is_list_of_tensors(ip, node, value)
         item = Gathered(node, dim, of_text(ip, node, value, frame), parts, why, value.rows)
         ip.sites.keep(ip.sites.gathers, node, item)
-    return expressions.globalised(value)
+    return edited.globalised(value)
 
 
 def _loses_order(value: Value) -> bool:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from . import ahead, attributes, expressions, implied, modules, narrowing, ranks, row_loops, stores
+from . import ahead, attributes, augmented, expressions, implied, modules, narrowing, ranks, row_loops, stores
 from .frame import Frame, join_env
 from .values import HOST, FunctionRef, Value, join
 
@@ -121,7 +121,7 @@ def _annassign(ip: Interpreter, node: ast.AnnAssign, frame: Frame) -> None:
 
 
 def _augassign(ip: Interpreter, node: ast.AugAssign, frame: Frame) -> None:
-    stores.augment(ip, node, frame)
+    augmented.augment(ip, node, frame)
 
 
 def _return(ip: Interpreter, node: ast.Return, frame: Frame) -> bool:

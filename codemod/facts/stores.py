@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from . import (
     ahead,
     attributes,
-    bends,
     changes,
+    edited,
     expressions,
     loops,
     memory,
@@ -21,7 +21,7 @@ from . import (
     subscripts,
 )
 from .replacing import replace
-from .values import EMPTY, EXACT_ROWS, GLOBAL, HOST, REDUCED, SAMPLE, Batch, Dep, Role, Value, tensor
+from .values import EMPTY, EXACT_ROWS, GLOBAL, Dep, Role, Value
 
 if TYPE_CHECKING:
     from .interpreter import Frame, Interpreter
@@ -52,7 +52,7 @@ def _of_iteration(ip: Interpreter, target: ast.Name, value: Value, statement: as
     """A part of data that a loop gets is a batch, cut to this rank's rows where the body begins."""
     if not isinstance(statement, (ast.For, ast.AsyncFor)) or frame.forward:
         return value
-    return expressions.as_edited(ip, target, pieces.picked(value, target, frame))
+    return edited.as_edited(ip, target, pieces.picked(value, target, frame))
 
 
 def _unpack(
@@ -145,7 +145,7 @@ def _item(ip: Interpreter, target: ast.Subscript, value: Value, frame: Frame) ->
     if base.is_param:
         changes.note(ip, target.value, base, frame)
     if base.is_sample and not frame.forward:
-        value = _into_slice(ip, target, base, value, frame)
+        value = into_slice(ip, target, base, value, frame)
     if base.is_sample and frame.forward and subscripts.is_by_position(ip, base, target) and _is_fixed(target.slice):
         ip.sites.report("DST111", target, BY_POSITION)
     outlives = not base.is_sample and not frame.forward and base.dep is Dep.GLOBAL
@@ -195,7 +195,7 @@ def _count_bounds(ip: Interpreter, index: ast.expr, frame: Frame, outlives: bool
                     sinks.count(ip, inner, frame)
 
 
-def _into_slice(ip: Interpreter, target: ast.Subscript, base: Value, value: Value, frame: Frame) -> Value:
+def into_slice(ip: Interpreter, target: ast.Subscript, base: Value, value: Value, frame: Frame) -> Value:
     """Write into rows: a whole batch is cut to them first; by position in the batch only if the rows can be whole."""
     statement = frame.statement
     if subscripts.is_by_position(ip, base, target):
@@ -233,76 +233,3 @@ def outlives_batch(ip: Interpreter, cell: int, frame: Frame) -> bool:
         if ip.loop_sources.get(loop):
             return loop not in made
     return False
-
-
-def augment(ip: Interpreter, node: ast.AugAssign, frame: Frame) -> None:
-    """`target op= value`: what accumulates beyond the iteration is global."""
-    load = _as_load(ip, node.target)
-    if isinstance(node.target, ast.Subscript) and not frame.forward:
-        subscripts.index(ip, node.target.slice, frame)
-        base = expressions.evaluate(ip, node.target.value, frame)
-        if base.is_sample:
-            _into_slice(ip, node.target, base, EMPTY, frame)
-    old = expressions.evaluate(ip, load, frame)
-    new = expressions.evaluate(ip, node.value, frame)
-    if old.is_param:
-        changes.note(ip, node.target, old, frame)
-    if old.objs and isinstance(node.op, ast.Add) and not old.roles and old.dep is Dep.BOTTOM:
-        _extend(ip, node, old, new, frame)
-        return
-    if new.dep is Dep.ROWS and (not frame.forward or old.dep is Dep.ROWS):
-        sinks.count(ip, node.value, frame)
-        new = replace(tensor(REDUCED), terms=sinks.terms("sum"))
-    if new.is_sample and old.dep in (Dep.GLOBAL, Dep.BOTTOM) and _accumulates(ip, node, frame):
-        ip.sites.report("DST117", node)
-    value = operators.combine(ip, node.op, (load, old), (node.value, new), node.value, frame)
-    if not frame.forward:
-        value = bends.combined(ip, node.op, node.value, (load, old), (node.value, new), value, in_place=True)
-    if ip.program.by_hand:
-        value = ranks.added(value, ranks.held(ip, old) | ranks.held(ip, new))
-    store(ip, node.target, value, node, frame)
-
-
-def _accumulates(ip: Interpreter, node: ast.AugAssign, frame: Frame) -> bool:
-    """Whether a name is assigned nowhere in the running batch loop but by accumulation."""
-    if frame.forward or not isinstance(node.target, ast.Name):
-        return False
-    for loop in reversed(frame.loops):
-        if ip.loop_sources.get(loop):
-            return not any(
-                isinstance(part, ast.Name) and part.id == node.target.id and isinstance(part.ctx, ast.Store)
-                for statement in ast.walk(loop)
-                if isinstance(statement, (ast.Assign, ast.AnnAssign, ast.For))
-                for part in ast.walk(statement.targets[0] if isinstance(statement, ast.Assign) else statement.target)
-            )
-    return False
-
-
-def _extend(ip: Interpreter, node: ast.AugAssign, old: Value, new: Value, frame: Frame) -> None:
-    """`container += values`."""
-    element = loops.element(ip, new, frame)
-    for cell in old.objs:
-        if expressions.has_sample(new) and outlives_batch(ip, cell, frame):
-            element = loops.element(ip, sinks.gather(ip, node.value, new, frame), frame)
-        ip.heap.add(cell, element)
-    store(ip, node.target, replace(old, items=None, params=old.params | new.params), node, frame)
-
-
-def _as_load(ip: Interpreter, target: ast.expr) -> ast.expr:
-    """The target as an expression that is read; its parts keep their identity and their recorded values."""
-    key = target
-    if key not in ip.loads:
-        if isinstance(target, ast.Name):
-            load: ast.expr = ast.copy_location(ast.Name(target.id, ast.Load()), target)
-        elif isinstance(target, ast.Attribute):
-            load = ast.copy_location(ast.Attribute(target.value, target.attr, ast.Load()), target)
-        else:
-            assert isinstance(target, ast.Subscript)
-            load = ast.copy_location(ast.Subscript(target.value, target.slice, ast.Load()), target)
-        ip.loads[key] = load
-        ip.names.adopt(load, target)
-        ip.parents[load] = ip.parents[target]
-    return ip.loads[key]
-
-
-__all__ = ["HOST", "SAMPLE", "Batch", "adopt", "augment", "keep", "outlives_batch", "store"]
