@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from . import (
     builtin,
+    combining,
     deciding,
     dims,
     loops,
-    operators,
     pieces,
     row_loops,
     sinks,
@@ -125,7 +125,7 @@ def elementwise(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Fr
                 return _counted(ip, operand, held, frame)
     if value.dep in (Dep.ROWS, Dep.PENDING):
         return value
-    return operators.elementwise(ip, arguments.positional, node, frame)
+    return combining.elementwise(ip, arguments.positional, node, frame)
 
 
 def span(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from . import alike, collating, deciding, naming, operators, sinks
+from . import alike, collating, combining, deciding, naming, sinks
 from .local import deep_sources
 from .model import Draw
 from .replacing import replace
@@ -210,7 +210,7 @@ def _random_of_values(
         if not any(v.is_sample for v in values):
             size0 = next((v.size0 for v in values[:1]), None)
             return Value(batch=REDUCED, origin=origin, size0=size0)
-        return operators.elementwise(ip, everything, node, frame)
+        return combining.elementwise(ip, everything, node, frame)
     for operand, value in everything:
         if value.is_sample:
             sinks.gather(ip, operand, value, frame, "DST104")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from . import operators, sinks
+from . import combining, sinks
 from .replacing import replace
 from .values import Batch, Dep, Value, union
 
@@ -25,7 +25,7 @@ def construct(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Fram
     if not samples:
         params = union(v.params for _, v in arguments.all)
         return Value(batch=Batch(Dep.GLOBAL, data=any(v.batch.data for _, v in arguments.all)), params=params)
-    value = operators.elementwise(ip, arguments.all, node, frame)
+    value = combining.elementwise(ip, arguments.all, node, frame)
     if not value.is_sample:
         return value
     built = union(v.built or frozenset({n}) for n, v in samples)
@@ -39,5 +39,5 @@ def method(ip: Interpreter, name: str, receiver: Value, arguments: Arguments, no
         return sinks.gather(ip, node.func.value, receiver, frame)
     plain = replace(receiver, opaque=False, distribution=False, built=frozenset())
     operands = [(node.func.value, plain), *[o for o in arguments.all if o[1].dep >= Dep.GLOBAL]]
-    result = operators.elementwise(ip, operands, node, frame)
+    result = combining.elementwise(ip, operands, node, frame)
     return replace(result, batch=replace(result.batch, ndim=None)) if result.is_sample else result

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from . import dims, operators
+from . import combining, dims
 from .values import VARIES, Value, whole
 
 if TYPE_CHECKING:
@@ -44,4 +44,4 @@ def settle(
     if frame.forward:
         ip.sites.report("DST121", node)
         return None
-    return operators.coupled(ip, operands, node, frame, whole(ndim=None))
+    return combining.coupled(ip, operands, node, frame, whole(ndim=None))

@@ -12,6 +12,7 @@ from . import (
     bends,
     calls,
     collating,
+    combining,
     comprehensions,
     deciding,
     edited,
@@ -58,7 +59,7 @@ def evaluate(ip: Interpreter, node: ast.expr, frame: Frame) -> Value:
         # In another branch it is a batch made by hand, and here it has this rank's rows.
         for picked in order.nodes(ip, value.also):
             made = ip.current.get(picked, EMPTY).batch
-            operators.split(ip, picked, made.dim if made.whole else None)
+            combining.split(ip, picked, made.dim if made.whole else None)
         value = replace(value, also=frozenset())
     ip.sites.record(node, value)
     ip.current[node] = value

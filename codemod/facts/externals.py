@@ -9,6 +9,7 @@ from . import (
     attributes,
     changes,
     collating,
+    combining,
     containers,
     creation,
     distributions,
@@ -17,7 +18,6 @@ from . import (
     making,
     models,
     modules,
-    operators,
     order,
     packing,
     partial,
@@ -210,7 +210,7 @@ def _over_parameters(ip: Interpreter, ref: str, arguments: Arguments, frame: Fra
             if ref.endswith(".vector_to_parameters"):
                 changes.note(ip, operand, element, frame)
             else:
-                operators.full(ip, operand, element)
+                combining.full(ip, operand, element)
 
 
 def _checkpoint(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
@@ -224,7 +224,7 @@ def _checkpoint(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Fr
         results.append(calls.enter(ip, ref, given, ip.closure(ref.node), node, frame))
     if results:
         return join_all(results)
-    return operators.elementwise(ip, arguments.positional[1:], node, frame)
+    return combining.elementwise(ip, arguments.positional[1:], node, frame)
 
 
 def _in_forward(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame, ref: str) -> Value:
@@ -235,7 +235,7 @@ def _in_forward(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Fr
         return tensors.apply(ip, name, arguments.positional, keywords, node, frame)
     if ref and not ref.startswith(("builtins.", "torch.")):
         ip.sites.report("DST120", node)
-    value = operators.elementwise(ip, [o for o in arguments.all if o[1].is_sample], node, frame)
+    value = combining.elementwise(ip, [o for o in arguments.all if o[1].is_sample], node, frame)
     return replace(value, opaque=True, batch=replace(value.batch, ndim=None)) if value.is_sample else value
 
 

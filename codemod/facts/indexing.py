@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from . import dims, doubt, operators, sinks
+from . import combining, dims, doubt, sinks
 from .replacing import replace
 from .torchnames import words
 from .values import REDUCED, Batch, Dep, Value, tensor, whole
@@ -44,17 +44,17 @@ def call(
         return _cut(ip, name, along, operands, node, frame)
     if name in READS:
         mixes = target.is_sample and over_rows
-        return operators.coupled(ip, everything, node, frame) if mixes else _read(ip, along, operands, node, frame)
+        return combining.coupled(ip, everything, node, frame) if mixes else _read(ip, along, operands, node, frame)
     if target.is_sample:
         mixes = over_rows and name in WRITES
-        return operators.coupled(ip, everything, node, frame) if mixes else _same(ip, everything, node, frame)
+        return combining.coupled(ip, everything, node, frame) if mixes else _same(ip, everything, node, frame)
     if name in PUTS or over_rows:
         return _into_whole(ip, everything, frame)
     return _same(ip, everything, node, frame)
 
 
 def _same(ip: Interpreter, everything: list[Operand], node: ast.Call, frame: Frame) -> Value:
-    return operators.elementwise(ip, [o for o in everything if o[1].dep is not Dep.ROWS], node, frame)
+    return combining.elementwise(ip, [o for o in everything if o[1].dep is not Dep.ROWS], node, frame)
 
 
 def _into_whole(ip: Interpreter, everything: list[Operand], frame: Frame) -> Value:
@@ -74,7 +74,7 @@ def _read(ip: Interpreter, along: int | None, operands: list[Operand], node: ast
     index = operands[-1][1]
     if not operands[0][1].is_sample and index.is_sample:
         return tensor(Batch(Dep.SAMPLE, dim=along if index.batch.dim == 0 else index.batch.dim), index)
-    return operators.elementwise(ip, [o for o in operands if o[1].dep is not Dep.ROWS], node, frame)
+    return combining.elementwise(ip, [o for o in operands if o[1].dep is not Dep.ROWS], node, frame)
 
 
 def _cut(ip: Interpreter, name: str, along: int | None, operands: list[Operand], node: ast.Call, frame: Frame) -> Value:
@@ -84,7 +84,7 @@ def _cut(ip: Interpreter, name: str, along: int | None, operands: list[Operand],
         return _same(ip, operands, node, frame)
     if along is None or along == value.batch.dim:
         result = REDUCED if name == "select" else whole(value.batch.dim, ragged=True)
-        return operators.coupled(ip, operands, node, frame, result)
+        return combining.coupled(ip, operands, node, frame, result)
     dim = value.batch.dim
     before = name == "select" and dim is not None and 0 <= along < dim
     return value.with_batch(replace(value.batch, dim=dim - 1 if before and dim is not None else dim, ndim=None))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from . import creation, losses, operators, reducing, sinks
+from . import combining, creation, losses, reducing, sinks
 from .values import NOTHING, REDUCED, Batch, Dep, Value, tensor, whole
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ def apply(ip: Interpreter, item: losses.Loss, operands: list[Operand], node: ast
     if others:
         return tensor(others[0].batch, *values)
     _split_targets(ip, operands[:2], frame)
-    met = _of_sequences(ip, operands, frame) if item.name == "ctc_loss" else operators.meet(ip, operands[:3], frame)
+    met = _of_sequences(ip, operands, frame) if item.name == "ctc_loss" else combining.meet(ip, operands[:3], frame)
     if met is not None:
         return Value(batch=whole(0) if item.reduction == "none" else REDUCED)
     samples = [v for v in values if v.is_sample]
@@ -59,7 +59,7 @@ def _of_sequences(ip: Interpreter, operands: list[Operand], frame: Frame) -> Val
             sinks.gather(ip, node, value, frame)
         return Value(batch=whole())
     for node, value in others:
-        operators.cut_to(ip, node, value, 0, [v for _, v in samples], frame)
+        combining.cut_to(ip, node, value, 0, [v for _, v in samples], frame)
     return None
 
 
@@ -76,7 +76,7 @@ def _split_targets(ip: Interpreter, operands: list[Operand], frame: Frame) -> No
     for node, value in operands:
         constant = value.made is not None or value.params or value.const is not NOTHING or value.origin is not None
         if value.dep is Dep.GLOBAL and not value.batch.whole and not constant:
-            operators.split(ip, node)
+            combining.split(ip, node)
 
 
 def _reason(samples: list[Value]) -> str:

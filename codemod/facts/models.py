@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from . import attributes, containers, hooks, losscalls, losses, naming, operators, packing
+from . import attributes, combining, containers, hooks, losscalls, losses, naming, packing
 from .local import is_local
 from .model import Split
 from .replacing import replace
@@ -106,7 +106,7 @@ def _reached(
                 ip.whole[origin] = None
             elif _is_training(ip, origin, frame):
                 place = naming.after_filling(ip, origin, operand, frame)
-                operators.split(ip, place, dim)
+                combining.split(ip, place, dim)
                 if value.size0 is not None:
                     ip.batch_sizes[place] = value.size0  # what else has so many rows has those of this batch
                 _remember_function(ip, origin)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from . import operators, sinks
+from . import combining, sinks
 from .torchnames import POSITIONS
 from .values import Batch, Dep, Value, tensor
 
@@ -23,10 +23,10 @@ def matmul(ip: Interpreter, node: ast.expr, left: Operand, right: Operand, frame
         if a.batch.ndim == b.batch.ndim == 1 or (a.batch.dim == 1 and b.batch.dim == 0):
             return sinks.reduce_here(ip, node, tensor(a.batch, a, b), frame, "sum")
         if a.batch.dim == 0 and b.batch.dim == 1:
-            return operators.coupled(ip, [left, right], node, frame)
+            return combining.coupled(ip, [left, right], node, frame)
     if a.is_sample and b.batch.whole and b.batch.dim == 1:
         return tensor(a.batch, a)
-    return operators.elementwise(ip, [left, right], node, frame)
+    return combining.elementwise(ip, [left, right], node, frame)
 
 
 def call(
@@ -34,14 +34,14 @@ def call(
 ) -> Value:
     """matmul, mm, dot, linear."""
     if len(operands) < 2:
-        return operators.elementwise(ip, [*operands, *keywords.values()], node, frame)
+        return combining.elementwise(ip, [*operands, *keywords.values()], node, frame)
     (_, a), (_, b) = operands[:2]
     if name in ("dot", "vdot"):
         value = tensor(Batch(Dep.SAMPLE, dim=0, ndim=1), a, b)
         return sinks.reduce_here(ip, node, value, frame, "sum")
     if name in ("linear", "inner"):
         mixes = a.is_sample and b.is_sample
-        return (operators.coupled if mixes else operators.elementwise)(ip, operands, node, frame)
+        return (combining.coupled if mixes else combining.elementwise)(ip, operands, node, frame)
     return matmul(ip, node, operands[0], operands[1], frame)
 
 
@@ -50,8 +50,8 @@ def pairwise(
 ) -> Value:
     """cdist, outer: each row of one with each row of the other; per sample where the other is the same on all ranks."""
     if name in POSITIONS or sum(v.is_sample for _, v in operands[:2]) > 1 or not operands[0][1].is_sample:
-        return operators.coupled(ip, operands, node, frame)
-    return operators.elementwise(ip, operands, node, frame)
+        return combining.coupled(ip, operands, node, frame)
+    return combining.elementwise(ip, operands, node, frame)
 
 
 def of_matrices(
@@ -61,8 +61,8 @@ def of_matrices(
     ndim = operands[0][1].batch.ndim
     per_sample = ndim > 2 if ndim is not None else frame.forward
     if per_sample or not operands[0][1].is_sample:
-        return operators.elementwise(ip, [*operands, *keywords.values()], node, frame)
-    return operators.coupled(ip, operands, node, frame)
+        return combining.elementwise(ip, [*operands, *keywords.values()], node, frame)
+    return combining.coupled(ip, operands, node, frame)
 
 
 def einsum(
@@ -74,7 +74,7 @@ def einsum(
     if said is None:
         # Which dimensions it adds up over can't be told.
         sampled = any(v.is_sample for _, v in tensors) and not frame.forward
-        return (operators.coupled if sampled else operators.elementwise)(ip, tensors, node, frame)
+        return (combining.coupled if sampled else combining.elementwise)(ip, tensors, node, frame)
     inputs, output = said
     letters = set()
     for subscript, (_, value) in zip(inputs, tensors):
@@ -82,7 +82,7 @@ def einsum(
             letters.add(subscript[value.batch.dim])
     values = [v for _, v in tensors]
     if len(letters) != 1:
-        return operators.coupled(ip, tensors, node, frame) if letters else tensor(_FLAT, *values)
+        return combining.coupled(ip, tensors, node, frame) if letters else tensor(_FLAT, *values)
     letter = letters.pop()
     if letter not in output:
         return sinks.reduce_here(ip, node, tensor(Batch(Dep.SAMPLE, dim=0), *values), frame, "sum")

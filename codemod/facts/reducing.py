@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from . import creation, dims, doubt, losses, operators, sinks
+from . import combining, creation, dims, doubt, losses, sinks
 from .replacing import replace
 from .torchnames import ALONG_DIM, REDUCTIONS
 from .values import REDUCED, Batch, Dep, Value, tensor, whole
@@ -25,9 +25,9 @@ def reduction(
     operand, value = operands[0]
     kind, position, pairs = REDUCTIONS[name]
     if value.is_sample and not frame.forward and _may_be_dim(name, operands):
-        return operators.coupled(ip, operands[:1], node, frame, whole(None))
+        return combining.coupled(ip, operands[:1], node, frame, whole(None))
     if not value.is_sample or dims.is_elementwise(name, operands):
-        return operators.elementwise(ip, operands, node, frame)
+        return combining.elementwise(ip, operands, node, frame)
     over = doubt.dims_of(ip, operands, keywords, position, frame)
     doubtful = doubt.settle(ip, over, operands[:1], node, frame)
     if doubtful is not None:
@@ -38,7 +38,7 @@ def reduction(
         return Value(items=(result, result), sources=value.sources) if pairs else result
     creation.settle(ip, value)
     if not kind or (over is not None and pairs):
-        return operators.coupled(ip, operands, node, frame, REDUCED)
+        return combining.coupled(ip, operands, node, frame, REDUCED)
     by = None
     if kind == "mean" and is_uneven(value):
         by = row_divisor(ip, [operand])
@@ -99,9 +99,9 @@ def along_dim(
         result = doubtful
     elif value.is_sample and over is not None and dims.touch(value.batch, over):
         same = whole(value.batch.dim, value.batch.ndim, ragged=name in ("topk", "kthvalue", "diff"))
-        result = operators.coupled(ip, [*operands, *keywords.values()], node, frame, same)
+        result = combining.coupled(ip, [*operands, *keywords.values()], node, frame, same)
     else:
-        result = operators.elementwise(ip, operands, node, frame)
+        result = combining.elementwise(ip, operands, node, frame)
     return Value(items=(result, result), sources=result.sources) if pairs else result
 
 
@@ -109,4 +109,4 @@ def summary(
     ip: Interpreter, name: str, operands: list[Operand], keywords: dict[str, Operand], node: ast.Call, frame: Frame
 ) -> Value:
     """Over all rows, leaving none: bincount, unique, histc."""
-    return operators.coupled(ip, [*operands, *keywords.values()], node, frame, REDUCED)
+    return combining.coupled(ip, [*operands, *keywords.values()], node, frame, REDUCED)

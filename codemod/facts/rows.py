@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from . import dims, doubt, loops, operators, sinks, views
+from . import combining, dims, doubt, loops, sinks, views
 from .local import deep_sources
 from .places import last_name
 from .replacing import replace
@@ -53,7 +53,7 @@ def cat(ip: Interpreter, operands: list[Operand], keywords: dict[str, Operand], 
         return doubtful
     if dim is not None and dims.touch(samples[0].batch, 0 if over is None else over):
         return _in_a_row(ip, container, members, samples, nodes, node, frame)
-    met = operators.meet(ip, list(zip(nodes, members)), frame) if len(nodes) == len(members) else None
+    met = combining.meet(ip, list(zip(nodes, members)), frame) if len(nodes) == len(members) else None
     if met is not None:
         return met
     return tensor(Batch(Dep.SAMPLE, dim=dim, ndim=samples[0].batch.ndim), *samples)
@@ -95,7 +95,7 @@ def beside(
     if first is None or (first.ndim == 1 and last_name(node.func) == "hstack"):
         return cat(ip, operands, keywords, node, frame)
     nodes = operands[0][0].elts if isinstance(operands[0][0], (ast.Tuple, ast.List)) else []
-    met = operators.meet(ip, list(zip(nodes, members)), frame) if len(nodes) == len(members) else None
+    met = combining.meet(ip, list(zip(nodes, members)), frame) if len(nodes) == len(members) else None
     return met if met is not None else tensor(replace(first, ndim=None), *members)
 
 
@@ -131,7 +131,7 @@ def cut(ip: Interpreter, operands: list[Operand], keywords: dict[str, Operand], 
         return Value(element=part, sources=value.sources)
     if _undoes_cat(value.batch, [*operands[1:2], *keywords.values()]):
         return Value(element=replace(part, built=frozenset()), sources=value.sources)
-    pieces = operators.coupled(ip, [*operands[:1], *_listed(operands[1:2])], node, frame, whole(0, ragged=True))
+    pieces = combining.coupled(ip, [*operands[:1], *_listed(operands[1:2])], node, frame, whole(0, ragged=True))
     return Value(element=pieces) if pieces.batch.whole else pieces
 
 
@@ -165,7 +165,7 @@ def unbind(
         return Value(element=doubtful)
     at, dim = over if isinstance(over, int) else 0 if over is None else None, value.batch.dim
     if value.is_sample and dim is not None and at is not None and dims.touch(value.batch, at):
-        rows = operators.coupled(ip, operands[:1], node, frame, REDUCED)
+        rows = combining.coupled(ip, operands[:1], node, frame, REDUCED)
         return Value(element=rows) if rows.dep is Dep.GLOBAL else rows
     new = dim - 1 if dim is not None and at is not None and 0 <= at < dim else dim
     return Value(element=views.moved(value, new), sources=value.sources)

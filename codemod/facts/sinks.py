@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from . import edited, order
+from . import combining, edited, order
 from .model import Arrival, Count, Gathered, Reduction
 from .naming import argument_of, needs_name, of_text
 from .replacing import replace
@@ -28,12 +28,12 @@ def is_runtime_argument(ip: Interpreter, node: ast.AST) -> bool:
 
 def as_global(ip: Interpreter, node: ast.expr, value: Value, frame: Frame) -> Value:
     """A value that must be the same on every rank from here on (printed, compared, stored, given to foreign code)."""
-    from . import expressions, operators
+    from . import expressions
 
     if frame.forward or is_runtime_argument(ip, node):
         return value
     if value.is_param:
-        operators.full(ip, node, value)
+        combining.full(ip, node, value)
         return replace(value, is_param=False)
     if value.items is not None and isinstance(node, (ast.Tuple, ast.List)) and len(node.elts) == len(value.items):
         return replace(value, items=tuple(as_global(ip, n, v, frame) for n, v in zip(node.elts, value.items)))

@@ -9,16 +9,16 @@ from . import (
     ahead,
     attributes,
     changes,
+    combining,
     edited,
     expressions,
+    indexed_wholes,
     loops,
     memory,
     modules,
-    operators,
     pieces,
     ranks,
     sinks,
-    subscripts,
 )
 from .replacing import replace
 from .values import EMPTY, EXACT_ROWS, GLOBAL, Dep, Role, Value
@@ -146,7 +146,7 @@ def _item(ip: Interpreter, target: ast.Subscript, value: Value, frame: Frame) ->
         changes.note(ip, target.value, base, frame)
     if base.is_sample and not frame.forward:
         value = into_slice(ip, target, base, value, frame)
-    if base.is_sample and frame.forward and subscripts.is_by_position(ip, base, target) and _is_fixed(target.slice):
+    if base.is_sample and frame.forward and indexed_wholes.is_by_position(ip, base, target) and _is_fixed(target.slice):
         ip.sites.report("DST111", target, BY_POSITION)
     outlives = not base.is_sample and not frame.forward and base.dep is Dep.GLOBAL
     if outlives and index.is_sample:
@@ -198,7 +198,7 @@ def _count_bounds(ip: Interpreter, index: ast.expr, frame: Frame, outlives: bool
 def into_slice(ip: Interpreter, target: ast.Subscript, base: Value, value: Value, frame: Frame) -> Value:
     """Write into rows: a whole batch is cut to them first; by position in the batch only if the rows can be whole."""
     statement = frame.statement
-    if subscripts.is_by_position(ip, base, target):
+    if indexed_wholes.is_by_position(ip, base, target):
         split = [source for source in base.sources if source in ip.sites.splits]
         if base.built:
             sinks.gather(ip, target.value, base, frame)
@@ -211,7 +211,7 @@ def into_slice(ip: Interpreter, target: ast.Subscript, base: Value, value: Value
             ip.sites.report("DST110", target, BY_POSITION)
         return value
     if value.batch.whole and isinstance(statement, ast.Assign):
-        operators.meet(ip, [(target.value, base), (statement.value, value)], frame)
+        combining.meet(ip, [(target.value, base), (statement.value, value)], frame)
     return value
 
 

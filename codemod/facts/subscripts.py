@@ -5,10 +5,21 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from . import attributes, changes, deciding, loops, modules, moving, operators, row_loops, sinks
+from . import (
+    attributes,
+    changes,
+    combining,
+    deciding,
+    indexed_wholes,
+    loops,
+    modules,
+    moving,
+    row_loops,
+    sinks,
+)
 from .local import is_local
 from .replacing import replace
-from .values import EMPTY, EXACT_ROWS, GLOBAL, NOTHING, REDUCED, Batch, Dep, Role, Value, join, tensor, whole
+from .values import EMPTY, EXACT_ROWS, GLOBAL, NOTHING, Batch, Dep, Role, Value, join, tensor
 
 if TYPE_CHECKING:
     from .interpreter import Frame, Interpreter
@@ -20,7 +31,7 @@ def subscript(ip: Interpreter, node: ast.Subscript, frame: Frame) -> Value:
 
     base = expressions.evaluate(ip, node.value, frame)
     if base.is_param and not base.objs and base.items is None and changes.is_read(ip, base, frame):
-        operators.full(ip, node.value, base)
+        combining.full(ip, node.value, base)
         base = replace(base, is_param=False)
     value = _get(ip, base, index(ip, node.slice, frame), node, frame)
     return attributes.arrive_or_keep(ip, node, value, frame)
@@ -66,11 +77,11 @@ def _get(ip: Interpreter, base: Value, index: Value, node: ast.Subscript, frame:
     if base.is_sample:
         return _of_sample(ip, base, index, node, frame)
     if base.batch.whole and not base.batch.exact and not is_local(index):
-        return _of_whole_base(ip, base, index, node, frame)
+        return indexed_wholes.of_whole(ip, base, index, node, frame)
     if base.batch.whole and not base.batch.exact and not frame.forward:
-        return _whole_by_rows(ip, base, index, node, frame)
+        return indexed_wholes.whole_by_rows(ip, base, index, node, frame)
     if base.dep is Dep.GLOBAL or base.dep is Dep.BOTTOM:
-        return _of_global(ip, base, index, node, frame)
+        return indexed_wholes.of_global(ip, base, index, node, frame)
     return base
 
 
@@ -218,7 +229,7 @@ def _at_batch_dim(
     for bound in (part.lower, part.upper) if isinstance(part, ast.Slice) else (part,):
         if bound is not None and ip.current.get(bound, EMPTY).dep is Dep.ROWS:
             sinks.count(ip, bound, frame)
-    return _of_whole(base.batch, part, value, node, dim)
+    return indexed_wholes.part_of_whole(base.batch, part, value, node, dim)
 
 
 def _counts_rows(ip: Interpreter, value: Value) -> bool:
@@ -232,92 +243,3 @@ def _counts_rows(ip: Interpreter, value: Value) -> bool:
     counts = name == "builtins.range" or (name in ("torch.arange", "numpy.arange") and made is value.origin)
     size = ip.current.get(made.args[0], EMPTY) if len(made.args) == 1 else EMPTY
     return counts and size.dep is Dep.ROWS and size.batch.exact
-
-
-def _of_whole(batch: Batch, part: ast.expr, value: Value, node: ast.expr, dim: int) -> Value:
-    """The rows of a whole batch by an index: in another order, some of them, or one."""
-    if value.origin is not None or value.batch.whole:
-        return Value(batch=whole(dim, batch.ndim, ragged=value.batch.ragged), origin=node)
-    if isinstance(part, ast.Slice):
-        everything = part.lower is None and part.upper is None
-        return Value(batch=whole(dim, batch.ndim, ragged=not everything))
-    return Value(batch=REDUCED)
-
-
-def _whole_by_rows(ip: Interpreter, base: Value, index: Value, node: ast.Subscript, frame: Frame) -> Value:
-    """Index of a whole batch by this rank's rows: they are made whole as well."""
-    several = isinstance(node.slice, ast.Tuple) and index.items is not None
-    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-    for part, value in zip(parts, index.items or () if several else (index,)):
-        if value.is_sample:
-            sinks.gather(ip, part, value, frame)
-        elif value.dep is Dep.ROWS:
-            sinks.count(ip, part, frame)
-    return Value(batch=whole(0, ragged=True))
-
-
-def _of_whole_base(ip: Interpreter, base: Value, index: Value, node: ast.Subscript, frame: Frame) -> Value:
-    """Index of a whole batch by what is the same on every rank."""
-    first = isinstance(node.slice, ast.Tuple)
-    part = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) and node.slice.elts else node.slice
-    value = index.items[0] if first and index.items else index
-    if isinstance(part, ast.Slice) and not frame.forward:
-        for bound in (part.lower, part.upper):
-            if bound is not None and ip.current.get(bound, EMPTY).dep is Dep.ROWS:
-                sinks.count(ip, bound, frame)
-        if part.lower is None and part.upper is not None and ip.current.get(part.upper, EMPTY).batch.exact:
-            return Value(batch=whole(0 if base.batch.dim == 0 else None, base.batch.ndim), origin=node)
-    if base.batch.dim == 0 and not (isinstance(part, ast.Constant) and part.value in (None, ...)):
-        return _of_whole(base.batch, part, value, node, 0)
-    return Value(batch=whole(None), origin=node if value.origin is not None else None)
-
-
-def is_by_position(ip: Interpreter, base: Value, node: ast.Subscript) -> bool:
-    """Whether an index picks rows of a slice by their position in the batch."""
-    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-    dim = base.batch.dim
-    if dim is None or dim >= len(parts) or any(isinstance(p, ast.Constant) and p.value in (None, ...) for p in parts):
-        return False
-    part = parts[dim]
-    if isinstance(part, ast.Slice):
-        upper = ip.current.get(part.upper, EMPTY) if part.upper is not None else None
-        return part.lower is not None or (upper is not None and not (upper.dep is Dep.ROWS and upper.batch.exact))
-    return not ip.current.get(part, EMPTY).is_sample
-
-
-def _first_rows(ip: Interpreter, node: ast.expr) -> ast.expr | None:
-    """The bound of `[:n]`, where that is the number of this rank's rows."""
-    first = node.elts[0] if isinstance(node, ast.Tuple) and node.elts else node
-    if not isinstance(first, ast.Slice) or first.upper is None or first.lower is not None:
-        return None
-    held = ip.current.get(first.upper, EMPTY)
-    return first.upper if held.dep is Dep.ROWS or held.batch.exact else None
-
-
-def _of_global(ip: Interpreter, base: Value, index: Value, node: ast.Subscript, frame: Frame) -> Value:
-    """Index of replicated data: by rows of the batch it is per-sample, by a range of the loop it picks a batch."""
-    bound = _first_rows(ip, node.slice)
-    if bound is not None and base.dep is Dep.GLOBAL:
-        if frame.forward:
-            ip.sites.report("DST111", node, "What it picks for a sample depends on the sample's position in the batch.")
-            return tensor(Batch(Dep.UNKNOWN, reason="picks rows by the position in the batch inside a forward"))
-        sinks.count(ip, bound, frame)
-        return Value(batch=whole(0), origin=node, params=base.params)
-    if index.is_sample:
-        return tensor(Batch(Dep.SAMPLE, dim=index.batch.dim), index)
-    members = index.items or (index,)
-    if any(v.is_sample for v in members):
-        return tensor(Batch(Dep.SAMPLE, dim=None), *members)
-    batch = base.batch if base.dep is Dep.GLOBAL else GLOBAL
-    ranged = moving.is_range(node.slice, frame)
-    picks = index.origin is not None or ranged
-    weak = ranged or index.weak
-    first = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) and node.slice.elts else node.slice
-    keeps = isinstance(first, ast.Slice) and first.lower is None and first.upper is None
-    # `streams[:, i:i + steps]`: time steps of all rows, which are streams that lie side by side
-    streams = keeps and isinstance(node.slice, ast.Tuple) and any(moving.is_range(p, frame) for p in node.slice.elts)
-    picks = picks or streams or (keeps and base.origin is not None)
-    weak = weak or streams or (keeps and base.weak)
-    if not picks and not base.params and moving.is_part(node.slice, frame):
-        return Value(batch=batch, piece=True, weak=True)
-    return Value(batch=batch, params=base.params, origin=node if picks and not base.params else None, weak=weak)

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from . import (
     changes,
     collating,
+    combining,
     creation,
     dims,
     indexing,
     losscalls,
     losses,
     memory,
-    operators,
     pieces,
     products,
     reducing,
@@ -62,12 +62,12 @@ def apply(
     everything = [*operands, *keywords.values()]
     changed = bool(operands) and changes.in_place(ip, name, *operands[0], frame)
     if not frame.forward:
-        operators.meet_parameters(ip, [v for _, v in everything])
+        combining.meet_parameters(ip, [v for _, v in everything])
     if any(v.is_param and changes.is_read(ip, v, frame) for _, v in everything):
         for operand, value in everything[1:] if changed else everything:
             counted = name in ("numel", "nelement") and bool(value.params & ip.owned_now)
             if value.is_param and (name not in PARAM_METADATA or counted):
-                operators.full(ip, operand, value)
+                combining.full(ip, operand, value)
     if name.endswith("_") and not name.endswith("__") and isinstance(node.func, ast.Attribute) and operands:
         for _, value in everything[1:]:
             memory.note(ip, operands[0][0], value, frame)
@@ -116,7 +116,7 @@ def apply(
     for operand, value in everything:
         if value.dep is Dep.ROWS and not frame.forward:
             sinks.count(ip, operand, frame)
-    return operators.elementwise(ip, [o for o in everything if o[1].dep is not Dep.ROWS], node, frame)
+    return combining.elementwise(ip, [o for o in everything if o[1].dep is not Dep.ROWS], node, frame)
 
 
 def is_aggregate(name: str) -> bool:

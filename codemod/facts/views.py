@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from . import naming, operators, pieces, sinks
+from . import combining, naming, pieces, sinks
 from .losses import is_pure
 from .model import Size
 from .replacing import replace
@@ -46,7 +46,7 @@ def view(ip: Interpreter, operands: list[Operand], keywords: dict[str, Operand],
         if frame.forward:
             ip.sites.report("DST110", node, _FIXED, _FOLLOW)
             return moved(value, None, len(sizes))
-        return operators.coupled(ip, operands[:1], node, frame, whole(None, len(sizes)))
+        return combining.coupled(ip, operands[:1], node, frame, whole(None, len(sizes)))
     if value.batch.dim != 0:
         first = sizes[0][1].const if sizes else None
         return moved(value, None if first == -1 or value.batch.dim is None else value.batch.dim, len(sizes) or None)
@@ -54,7 +54,7 @@ def view(ip: Interpreter, operands: list[Operand], keywords: dict[str, Operand],
     lead = next((i for i, (_, v) in enumerate(sizes) if v.const != 1), 0)
     if sizes and _is_fixed(sizes[lead][1]):
         if not frame.forward:
-            return operators.coupled(ip, operands[:1], node, frame, whole(lead, len(sizes)))
+            return combining.coupled(ip, operands[:1], node, frame, whole(lead, len(sizes)))
         if _is_batch_size(ip, value, sizes[lead]) or _is_option(sizes[lead][1]):
             ip.sites.report("DST110", node, _FIXED, _FOLLOW)
     return moved(value, lead, len(sizes) or None)
@@ -146,7 +146,7 @@ def _view_whole(ip: Interpreter, value: Value, sizes: list[Operand], frame: Fram
     if not rows:
         return value
     if value.origin is not None:
-        operators.split(ip, value.origin)
+        combining.split(ip, value.origin)
     elif value.dep is Dep.GLOBAL and not frame.forward:
         for i in rows:
             sinks.count(ip, sizes[i][0], frame)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from . import dims, doubt, losses, operators, shapes
+from . import combining, dims, doubt, losses, shapes
 from .losstable import DIVISORS
 from .torchnames import ALONG_DIM, HOST_COPIES, IDENTITY, MATRICES, METADATA, PAIRWISE, POSITIONS, REDUCTIONS, SUMMARIES
 from .values import HOST, REDUCED, Batch, Value, join_all, union, whole
@@ -42,7 +42,7 @@ def apply(
     shaped = shapes.reshape(ip, name, operands, keywords, node, frame)
     if shaped is not None:
         return shaped
-    result = operators.elementwise(ip, everything, node, frame)
+    result = combining.elementwise(ip, everything, node, frame)
     pairs = name in ALONG_DIM and ALONG_DIM[name][2]
     return Value(items=(result, result)) if pairs else result
 
