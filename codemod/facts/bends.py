@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from . import creation
 from .losses import is_pure
-from .model import Bend
+from .marks import Bend
 from .places import last_name
 from .replacing import replace
 from .values import EMPTY, Dep, Value, union

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from . import owners
 from .attributes import root_all
-from .model import Opened
+from .marks import Opened
 from .places import stands_in, statement_of
 from .values import EMPTY, Role, Value, union
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from . import naming, pieces, sinks
 from .local import deep_sources
-from .model import Full, Split
+from .marks import Full, Split
 from .replacing import replace
 from .values import EMPTY, GLOBAL, REDUCED, Batch, Dep, Value, tensor, union, whole
 

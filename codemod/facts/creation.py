@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from . import alike, collating, combining, deciding, naming, sinks
 from .local import deep_sources
-from .model import Draw
+from .marks import Draw
 from .replacing import replace
 from .torchnames import words
 from .values import EMPTY, GLOBAL, REDUCED, Batch, Dep, Value, tensor, union, whole

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from . import attributes, combining, containers, hooks, losscalls, losses, naming, packing
 from .local import is_local
-from .model import Split
+from .marks import Split
 from .replacing import replace
 from .values import EMPTY, HOST, Batch, Dep, FunctionRef, Role, Value, join_all, tensor
 

@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from .losses import is_pure
-from .model import Pad
+from .marks import Pad
 from .replacing import replace
 from .values import HOST, PACKED, Batch, Dep, Value, tensor, union
 

@@ -6,7 +6,8 @@ import ast
 from typing import TYPE_CHECKING
 
 from . import attributes, bends, by_hand, changes, unsharded
-from .model import Facts, Forward, Full, LoaderFact, ModelFact, OptimizerFact, SchedulerFact, Split
+from .marks import Full, Split
+from .model import Facts, Forward, LoaderFact, ModelFact, OptimizerFact, SchedulerFact
 from .replacing import replace
 from .steps import find_steps, position
 from .values import EMPTY, Value

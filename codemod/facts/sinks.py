@@ -6,7 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from . import combining, edited, order
-from .model import Arrival, Count, Gathered, Reduction
+from .marks import Arrival, Count, Gathered, Reduction
 from .naming import argument_of, needs_name, of_text
 from .replacing import replace
 from .values import COUNTED, PACKED, REDUCED, Batch, Dep, Value, tensor

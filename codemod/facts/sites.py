@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..findings import Finding, Level, finding
-from .model import Arrival, Count, Draw, Full, Gathered, Opened, Pad, Reduction, Size, Split
+from .marks import Arrival, Count, Draw, Full, Gathered, Opened, Pad, Reduction, Size, Split
 from .replacing import replace
 from .values import EMPTY, Value, join
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from . import combining, naming, pieces, sinks
 from .losses import is_pure
-from .model import Size
+from .marks import Size
 from .replacing import replace
 from .values import EMPTY, Batch, Dep, Value, tensor, whole
 

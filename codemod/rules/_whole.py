@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from ._source import RUNTIME, contains, enclosing_with, position
 
 if TYPE_CHECKING:
-    from ..facts.model import Facts, Opened
+    from ..facts.marks import Opened
+    from ..facts.model import Facts
 
 
 def is_possible(facts: Facts, item: Opened) -> bool:
