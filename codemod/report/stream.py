@@ -36,12 +36,17 @@ def harmless(text: str) -> str:
     return CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
 
 
+def without_control(line: Line) -> Line:
+    """A line whose pieces are harmless."""
+    return [(harmless(piece), style) for piece, style in line]
+
+
 def say(lines: Iterable[Line]) -> None:
     """Prints lines of a report on standard error."""
     if sys.stderr is None:
         return
     fancy = console(sys.stderr)
-    for line in [[(harmless(piece), style) for piece, style in line] for line in lines]:
+    for line in map(without_control, lines):
         if fancy is None:
             plain("".join(piece for piece, _ in line))
             continue
@@ -85,11 +90,12 @@ def put_lines(lines: Iterable[Line]) -> None:
     fancy = console(sys.stdout)
     if fancy is None:
         encoding = (sys.stdout.encoding if sys.stdout is not None else None) or "utf-8"
-        put("".join(f"{''.join(piece for piece, _ in line)}\n" for line in lines).encode(encoding, "backslashreplace"))
+        texts = ("".join(piece for piece, _ in without_control(line)) for line in lines)
+        put("".join(f"{text}\n" for text in texts).encode(encoding, "backslashreplace"))
         return
     from rich.text import Text
 
-    for line in lines:
+    for line in map(without_control, lines):
         fancy.print(Text.assemble(*line))
 
 

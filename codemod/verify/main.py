@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from ..convert import BUG
 from ..files import FileError
 from ..options import OptionError
-from ..report.stream import complain, console, harmless, put, say
+from ..report.stream import complain, put, put_lines, say
 from ..rewrite import InternalError
 from ..source import SourceError
 from .asjson import as_json
@@ -20,7 +19,7 @@ from .request import Request
 from .running import stoppable
 from .session import Session, scratch
 from .sources import Unable
-from .table import Line, report
+from .table import report
 from .watch import Watch
 
 EQUAL, DIFFERS, UNABLE = 0, 1, 2
@@ -43,7 +42,7 @@ def verify(request: Request) -> int:
         if request.format == "json":
             put(as_json(request.script, [outcome], UNABLE))
         complain(f"could not run: {reason}")
-        tell([[(f"  {line}", "")] for line in lines], True)
+        say([[(f"  {line}", "")] for line in lines])
     except (FileError, SourceError, OptionError) as error:
         complain(str(error))
     except InternalError as error:
@@ -69,20 +68,4 @@ def deliver(request: Request, outcomes: Sequence[Outcome], code: int) -> None:
     if request.format == "json":
         put(as_json(request.script, outcomes, code))
     else:
-        tell(report(request.script, outcomes))
-
-
-def tell(lines: Iterable[Line], aside: bool = False) -> None:
-    """Prints lines on standard output, in colour on a terminal; or `aside`, on standard error."""
-    if aside:
-        say(lines)
-        return
-    fancy = console(sys.stdout)
-    from rich.text import Text
-
-    for line in lines:
-        pieces = [(harmless(piece), style) for piece, style in line]
-        if fancy is None:
-            put(("".join(piece for piece, _ in pieces) + "\n").encode("utf-8", "replace"))
-        else:
-            fancy.print(Text.assemble(*pieces))
+        put_lines(report(request.script, outcomes))

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from importlib import resources
 from typing import Any
 
-from jinja2 import Environment, StrictUndefined
-
+from ..templates import environment
 from ..writing import Replacement, write_all
 from .curves import Chart, difference_chart, loss_chart
 from .found import Row
@@ -30,8 +29,8 @@ def write_page(path: str, script: str, outcomes: Sequence[Outcome]) -> None:
 def page(script: str, outcomes: Sequence[Outcome]) -> str:
     """The page as text."""
     text = (resources.files("distify.templates") / "verify" / "page.html.j2").read_text(encoding="utf-8")
-    environment = Environment(undefined=StrictUndefined, autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    return environment.from_string(text).render(script=script, outcomes=[shown(outcome) for outcome in outcomes])
+    params = {"script": script, "outcomes": [shown(outcome) for outcome in outcomes]}
+    return environment(escape=True).from_string(text).render(params)
 
 
 def shown(outcome: Outcome) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import math
 import textwrap
 from collections.abc import Iterator, Sequence
 
+from ..report.text import Line
 from .found import Check, Row
 from .outcome import Outcome
 from .output import plural
@@ -13,9 +14,6 @@ from .output import plural
 WIDTH = 79
 NAME, VALUE, FAR = 32, 16, 11
 SHOWN = 5  # differing values of each check
-
-Line = list[tuple[str, str]]
-"""Pieces of a line, each with its rich style."""
 
 
 def report(script: str, outcomes: Sequence[Outcome]) -> Iterator[Line]:
