@@ -94,27 +94,23 @@ def _sequence(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Fram
     """list, tuple, sorted, set, reversed."""
     if not arguments.positional:
         return Value(objs=frozenset({ip.allocate(node, frame)}))
-    value = arguments.positional[0][1]
+    value, name = arguments.positional[0][1], getattr(node.func, "id", "")
     if value.shape_dim is not None or (value.rows and sinks.is_runtime_argument(ip, node)):
         return value
-    if (
-        value.items is not None
-        and node.func.__class__ is ast.Name
-        and getattr(node.func, "id", "") in ("list", "tuple")
-    ):
+    if value.items is not None and name in ("list", "tuple"):
         return replace(value, objs=frozenset())
     fetching, frame.fetching = frame.fetching, node
     element = element_of(ip, arguments, 0, frame)
     frame.fetching = fetching
-    if collating.picked(ip, value, frame) and getattr(node.func, "id", "") not in ("set", "frozenset"):
+    if collating.picked(ip, value, frame) and name not in ("set", "frozenset"):
         return collating.listed(replace(value, items=None, objs=frozenset()), element)
-    if getattr(node.func, "id", "") not in ("list", "tuple") and row_loops.collected(ip, node, frame):
+    if name not in ("list", "tuple") and row_loops.collected(ip, node.args[0], frame):
         element = row_loops.UNBOUND  # `sorted`, `reversed`, `set`: in another order
     cell = ip.allocate(node, frame)
     ip.heap.add(cell, element)
     row_loops.listed(ip, cell, node, frame)
     # A list that has a name may be changed.
-    fixed = getattr(node.func, "id", "") == "tuple" or isinstance(ip.parents.get(node), (ast.Call, ast.keyword))
+    fixed = name == "tuple" or isinstance(ip.parents.get(node), (ast.Call, ast.keyword))
     span = value.const if fixed and isinstance(value.const, (range, dims.Past)) else NOTHING
     return Value(objs=frozenset({cell}), element=element, params=value.params, const=span)
 

@@ -112,7 +112,7 @@ def kept(ip: Interpreter, cell: int, frame: Frame, whole: bool = True) -> None:
 
 def listed(ip: Interpreter, cell: int, node: ast.expr, frame: Frame) -> None:
     """A list is made by a comprehension, or by `list(…)`: over the rows of a slice, it has one entry for each."""
-    if collected(ip, node, frame):
+    if collected(ip, node.args[0] if isinstance(node, ast.Call) else node, frame):
         ip.heap[cell].of_slice = EACH if _has_each(node) else SOME
 
 
