@@ -90,6 +90,11 @@ def flag(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
+def variable(name: str) -> str:
+    """The spelling of an option in the environment."""
+    return f"DISTIFY_{name.upper()}"
+
+
 def nearest(word: str, valid: Iterable[str]) -> str:
     """A phrase that names the nearest valid word and all of them: `did you mean 'fsdp'? (valid: ddp, fsdp)`."""
     names = list(valid)
@@ -142,13 +147,13 @@ def configuration(start: Path, environment: Mapping[str, str] | None = None) -> 
 
 def read_environment(environment: Mapping[str, str]) -> dict[str, str | int]:
     """The checked `DISTIFY_*` options; empty ones count as not set."""
-    options = {f"DISTIFY_{name.upper()}": name for name in (*DEFAULTS, *TOOL)}
+    options = {variable(name): name for name in (*DEFAULTS, *TOOL)}
     values: dict[str, str | int] = {}
-    for variable, text in environment.items():
-        if variable in options and text:
-            values[options[variable]] = parse(options[variable], text, variable)
-        elif variable.startswith("DISTIFY_") and variable not in options and variable not in SWITCHES:
-            raise OptionError(f"unknown environment variable {variable}, {nearest(variable, (*options, *SWITCHES))}")
+    for key, text in environment.items():
+        if key in options and text:
+            values[options[key]] = parse(options[key], text, key)
+        elif key.startswith("DISTIFY_") and key not in options and key not in SWITCHES:
+            raise OptionError(f"unknown environment variable {key}, {nearest(key, (*options, *SWITCHES))}")
     return values
 
 

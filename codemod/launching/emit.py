@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from ..options import OptionError, flag
+from ..options import OptionError, flag, variable
 from ..templates import launch
+from .processes import PORT
 from .quoting import Unquotable, shell, unexpanded, yaml
 from .settings import ENVIRONMENT, FLAG
 from .start import Run
 
 FORMATS = ("torchrun", "slurm", "kubernetes")
-PORT = 29500
 LABEL = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 LONGEST = 52  # of a name from which Kubernetes makes those of pods
 
@@ -113,7 +113,7 @@ def job_file(form: str, run: Run, job: Job, environment: Mapping[str, str]) -> b
 def variables(run: Run, environment: Mapping[str, str]) -> dict[str, str]:
     """What the processes get: options of the command line and of this environment, which the machines don't have."""
     options = {
-        f"DISTIFY_{item.name.upper()}": str(item.value)
+        variable(item.name): str(item.value)
         for item in run.settings
         if item.level in (FLAG, ENVIRONMENT) and item.value is not None
     }

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..options import OptionError, nearest
+from ..options import OptionError, flag, nearest
 from . import machine
 
 RENDEZVOUS = ("static", "c10d", "etcd-v2", "etcd")
@@ -116,7 +116,7 @@ VARIABLES: Mapping[str, str] = {
 def find(name: str, given: Mapping[str, str], environment: Mapping[str, str]) -> Found | None:
     """One value, from its flag or torchrun's variable."""
     if name in given:
-        return Found(given[name], "--" + name.replace("_", "-"))
+        return Found(given[name], flag(name))
     variable = VARIABLES[name]
     return Found(environment[variable], variable) if environment.get(variable) else None
 

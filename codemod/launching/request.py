@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ..files import FileError
-from ..options import OptionError, nearest
+from ..options import OptionError, flag, nearest
 from ..report.stream import complain, put
 from ..source import SourceError
 from ..writing import Replacement, write_all
@@ -52,15 +52,14 @@ def launched(request: Request, environment: Mapping[str, str]) -> int:
     try:
         run = resolve(request, environment)
         if request.emit is None:
-            code = show(run, environment, request.dry, request.quiet)
-            return code if code or request.dry else start(run, environment)
+            show(run, environment, request.dry, request.quiet)
+            return 0 if request.dry else start(run, environment)
         data = job_file(request.emit, run, request.job, environment)
-        code = show(run, environment, False, True)
         if request.output in (None, "-"):
             put(data)
         else:
             write_job(str(request.output), data, look_for(request))
-        return code
+        return 0
     except (OptionError, FileError, SourceError) as error:
         complain(str(error))
         return FAILED
@@ -106,7 +105,7 @@ def check_job(request: Request) -> None:
         raise OptionError("--emit starts nothing; leave --dry-run out")
     for name in ("node_rank", "rdzv_endpoint", "rdzv_backend", "rdzv_id"):
         if name in request.counts:
-            raise OptionError(f"--{name.replace('_', '-')}: the job file finds that out on its machines; leave it out")
+            raise OptionError(f"{flag(name)}: the job file finds that out on its machines; leave it out")
     if ":" in request.counts.get("nnodes", ""):
         raise OptionError("--nnodes: a job file has a fixed number of machines")
     check(request.emit, request.job)
@@ -117,8 +116,8 @@ def check_converted(request: Request, script: Script, count: Processes) -> None:
     if script.starts:
         return
     if request.options:
-        name = next(iter(request.options)).replace("_", "-")
-        raise OptionError(f"--{name}: {script.path} doesn't call runtime.init(), so nothing would read it")
+        name = next(iter(request.options))
+        raise OptionError(f"{flag(name)}: {script.path} doesn't call runtime.init(), so nothing would read it")
     if not (request.as_is or script.by_hand or (count.alone and count.nproc == "1")):
         raise OptionError(
             f"{script.path} is not distributed: each process would train alone and write the same files. Convert it "

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..options import DEFAULTS, OptionError, flag, parse, read_environment, read_pyproject, tool_table
+from ..options import DEFAULTS, OptionError, flag, parse, read_environment, read_pyproject, tool_table, variable
 from .script import Script
 
 CODE, FLAG, ENVIRONMENT, FILE, DEFAULT = range(5)
@@ -76,7 +76,7 @@ def setting(
     if name in flags:
         return Setting(name, flags[name], flag(name), FLAG)
     if name in variables:
-        return Setting(name, variables[name], f"DISTIFY_{name.upper()}", ENVIRONMENT)
+        return Setting(name, variables[name], variable(name), ENVIRONMENT)
     if name in table:
         return Setting(name, table[name], f"{os.path.relpath(str(file))}: [tool.distify]", FILE)
     return Setting(name, DEFAULTS[name], "default", DEFAULT)

@@ -8,7 +8,8 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..files import FileError, reason
+from ..files import reason
+from ..options import variable
 from ..report.stream import complain, put, say
 from ..report.text import Line
 from . import machine
@@ -44,7 +45,7 @@ class Run:
 
         Equal string hashes spare each process a restart. One thread each is what torchrun sets, with a warning.
         """
-        found = {f"DISTIFY_{item.name.upper()}": str(item.value) for item in self.settings if item.level == FLAG}
+        found = {variable(item.name): str(item.value) for item in self.settings if item.level == FLAG}
         if environment.get("PYTHONHASHSEED", "random") == "random":
             found["PYTHONHASHSEED"] = "0"
         if self.processes.nproc != "1" and not environment.get("OMP_NUM_THREADS"):
@@ -98,16 +99,15 @@ def replace(words: Sequence[str], variables: Mapping[str, str]) -> int:
     return subprocess.call(list(words), env=dict(variables))
 
 
-def show(run: Run, environment: Mapping[str, str], dry: bool, quiet: bool) -> int:
-    """Print the table on standard error, and the command: on standard output if that is all that was asked for."""
+def show(run: Run, environment: Mapping[str, str], dry: bool, quiet: bool) -> None:
+    """Print the table on standard error, and the command: on standard output if that is all that was asked for.
+
+    Raises:
+        FileError: standard output is closed, or its disk is full.
+    """
     if not quiet:
         say(table(run))
         if not dry:
             say([[("  command: ", ""), (command_line(run, environment), "")]])
     if dry:
-        try:
-            put(os.fsencode(command_line(run, environment) + "\n"))
-        except FileError as error:
-            complain(str(error))
-            return 2
-    return 0
+        put(os.fsencode(command_line(run, environment) + "\n"))

@@ -10,6 +10,7 @@ from itertools import pairwise
 from .evidence import Evidence
 from .found import Row
 from .numbers import difference
+from .output import MISSING
 
 RANDOM = r"\bRandom\w+\(|\brandom_?(?:crop|flip|erasing)|RandAugment|AutoAugment|DropPath|drop_path"
 SMOOTH = 30.0  # rounding that a training amplifies grows from step to step by less than this
@@ -41,9 +42,7 @@ def dropout(seen: Evidence) -> str | None:
 
 def augmentation(seen: Evidence) -> str | None:
     """Random augmentation draws from a private stream."""
-    if re.search(
-        r"\bRandom\w+\(|\brandom_?(?:crop|flip|erasing)|RandAugment|AutoAugment|DropPath|drop_path", seen.source
-    ):
+    if re.search(RANDOM, seen.source):
         return (
             "random augmentation or dropped layers: drawn by each process for its own rows; leave them out to compare"
         )
@@ -107,7 +106,6 @@ def forward(seen: Evidence) -> str | None:
     """The first loss differs: before anything was trained."""
     if not seen.starts() or seen.first is None:
         return None
-    assert seen.checks["losses"].rows
     ratio = factor(seen.checks["losses"].rows[0], seen.processes)
     if ratio:
         return (
@@ -149,7 +147,7 @@ def printed(seen: Evidence) -> str | None:
     if not seen.differs("output") or seen.first is not None:
         return None
     row = seen.checks["output"].rows[0]
-    if row.original == "(nothing)":
+    if row.original == MISSING:
         return "lines that the original does not print: another process prints too (print under runtime.is_main())"
     ratio = factor(row, seen.processes)
     more = f" ({ratio})" if ratio else ""

@@ -89,9 +89,7 @@ class Outcome:
         return self.first or next((check.rows[0] for check in self.checks if check.rows), None)
 
 
-def compared(
-    name: str, original: Done, rewritten: Done, tolerance: Tolerance, ignore: str | None = None, files: bool = True
-) -> Outcome:
+def compared(name: str, original: Done, rewritten: Done, tolerance: Tolerance, ignore: str | None = None) -> Outcome:
     """Compare two runs.
 
     Args:
@@ -99,7 +97,6 @@ def compared(
         original, rewritten: what they left.
         tolerance: for all numbers.
         ignore: lines of output that hold this regular expression are left out.
-        files: whether files are compared too.
     """
     texts = [
         without(done.output.replace(done.mirror.root, done.mirror.source), ignore) for done in (original, rewritten)
@@ -110,9 +107,7 @@ def compared(
             output.add(Row(f"process {rank} prints line {number + 1}", MISSING, line, index=number))
     losses = compare_losses(original.trace, rewritten.trace, tolerance)
     norms = compare_norms(original.trace, rewritten.trace, tolerance)
-    checks = [losses, norms, output]
-    if files:
-        checks.append(compare_files(original.mirror, rewritten.mirror, tolerance))
+    checks = [losses, norms, output, compare_files(original.mirror, rewritten.mirror, tolerance)]
     outcome = Outcome(name, checks=checks, first=first(original.trace, checks), allowed=tolerance)
     outcome.losses = original.trace.losses, rewritten.trace.losses
     return outcome

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 
 from ..options import Options
 
-BACKENDS = ("ddp", "fsdp", "deepspeed")
 FORMATS = ("text", "json")
 DEVICES = ("auto", "cpu", "cuda")
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..files import read
-from ..options import DEFAULTS, Options, configuration
+from ..options import CHOICES, DEFAULTS, Options, configuration
 from ..report.stream import complain
 from .causes import causes
 from .devices import variables, where
@@ -22,7 +22,7 @@ from .losses import joined, read_trace
 from .mirror import SCRATCH, Mirror, mirror
 from .numbers import tolerance_of
 from .outcome import Done, Outcome, compared
-from .request import BACKENDS, Request
+from .request import Request
 from .running import Ended, Job, python, run
 from .setting import prepare
 from .sources import (
@@ -84,7 +84,7 @@ class Session:
         given = self.request.options
         if not self.request.matrix:
             return [("", given)]
-        return [(name, replace(given, backend=name)) for name in BACKENDS]
+        return [(name, replace(given, backend=name)) for name in CHOICES["backend"]]
 
     def convert(self, name: str, options: Options) -> Program | Outcome:
         """The rewritten program, or why there is none."""
