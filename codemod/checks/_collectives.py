@@ -5,14 +5,13 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from ..facts.ranks import SHARDED_IN_PLACE, WRAPPERS
+from ..facts.collectives import SHARDED_IN_PLACE, SPACE, WRAPPERS
 from ..facts.values import Role
 from ..rules._source import keyword_value, position
 
 if TYPE_CHECKING:
     from ..facts.model import Facts
 
-SPACE = "torch.distributed."
 TOGETHER = frozenset(
     ["all_gather", "all_gather_coalesced", "all_gather_into_tensor", "all_gather_object", "all_reduce",
      "all_reduce_coalesced", "all_to_all", "all_to_all_single", "barrier", "broadcast", "broadcast_object_list",

@@ -16,12 +16,12 @@ from . import (
     comprehensions,
     deciding,
     edited,
+    following,
     loops,
     narrowing,
     operators,
     order,
     pieces,
-    ranks,
     sinks,
     subscripts,
 )
@@ -54,7 +54,7 @@ def evaluate(ip: Interpreter, node: ast.expr, frame: Frame) -> Value:
         edited.note_other(ip, node, value, frame)
     value = bends.followed(ip, node, edited.as_edited(ip, node, value), frame)
     if ip.program.by_hand:
-        value = ranks.followed(ip, node, value, frame)
+        value = following.followed(ip, node, value, frame)
     if value.also:
         # In another branch it is a batch made by hand, and here it has this rank's rows.
         for picked in order.nodes(ip, value.also):

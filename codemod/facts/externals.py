@@ -9,6 +9,7 @@ from . import (
     attributes,
     changes,
     collating,
+    collectives,
     combining,
     containers,
     creation,
@@ -22,7 +23,6 @@ from . import (
     packing,
     partial,
     pieces,
-    ranks,
     runtimecalls,
     saved,
     sinks,
@@ -81,7 +81,7 @@ def call(ip: Interpreter, ref: str, arguments: Arguments, node: ast.Call, frame:
     """Value of a call of a dotted name."""
     if ref.startswith("distify.runtime."):
         return runtimecalls.call(ip, ref[16:], arguments, node, frame)
-    by_hand = ranks.call(ip, ref, arguments, node, frame) if ip.program.by_hand else None
+    by_hand = collectives.call(ip, ref, arguments, node, frame) if ip.program.by_hand else None
     if by_hand is not None:
         return by_hand
     if ref == "functools.partial":

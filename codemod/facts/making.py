@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from . import containers, losses, owners, ranks
+from . import apart, containers, losses, owners
 from .replacing import replace
 from .values import EMPTY, GLOBAL, HOST, Role, Value, union
 
@@ -79,7 +79,7 @@ def _data(ip: Interpreter, ref: str, last: str, arguments: Arguments, node: ast.
         ip.heap.store(cell, "collate_fn", arguments.get(6, "collate_fn"))
         _remember_batch_size(ip, arguments, node)
         if ip.program.by_hand:
-            ranks.loader(ip, arguments, node)
+            apart.loader(ip, arguments, node)
         return replace(value, sources=frozenset({node}))
     if last == "random_split":
         dataset = arguments.get(0, "dataset")
