@@ -9,9 +9,9 @@ import sys
 from collections.abc import Sequence
 
 from .report.stream import complain
+from .spawned import unlaunched
 
 PROGRAM = "distify.runtime.consolidate"
-LAUNCHED = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")  # it runs alone, wherever it is called
 FAILED = 2
 
 
@@ -20,5 +20,5 @@ def consolidate(arguments: Sequence[str]) -> int:
     if importlib.util.find_spec("torch") is None:
         complain("consolidate reads tensors, and torch is not installed here: pip install torch")
         return FAILED
-    environment = {name: value for name, value in os.environ.items() if name not in LAUNCHED}
+    environment = unlaunched(os.environ)  # it runs alone, wherever it is called
     return subprocess.run([sys.executable, "-m", PROGRAM, *arguments], env=environment, check=False).returncode

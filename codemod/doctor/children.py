@@ -5,19 +5,14 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..launching.start import OF_A_PROCESS
-from ..verify.running import end_all, stoppable, tail
-
-TICK = 0.05
+from ..spawned import Ended, end_all, program, spawn, stoppable, tail, unlaunched, watched
 
 
 @dataclass
@@ -50,47 +45,29 @@ def ask(processes: int, kinds: Sequence[str], limit: float) -> Answers:
         stack.callback(end_all, children)
         for rank in range(processes):
             children.append(start(folder, rank, processes, kinds if processes > 1 else ()))
-        in_time = wait(children, limit)
-        codes = [child.poll() for child in children]
-        return heard(folder, codes, limit if not in_time else None)
+        return heard(folder, wait(children, limit), limit)
 
 
 def command(folder: Path, rank: int, size: int, kinds: Sequence[str]) -> list[str]:
     """What one process executes."""
-    safe = ["-P"] if sys.version_info >= (3, 11) else []  # no file of the working directory replaces a library
-    words = [sys.executable, *safe, "-m", "distify.runtime.probe"]
-    return [*words, str(rank), str(size), str(folder / "meet"), ",".join(kinds)]
+    return [*program("distify.runtime.probe"), str(rank), str(size), str(folder / "meet"), ",".join(kinds)]
 
 
 def start(folder: Path, rank: int, size: int, kinds: Sequence[str]) -> subprocess.Popen[bytes]:
-    """One process, at the head of a group of its own, so that all that it starts ends with it."""
-    kept = {name: value for name, value in os.environ.items() if name not in OF_A_PROCESS}
-    with open(folder / f"{rank}.out", "wb") as out, open(folder / f"{rank}.err", "wb") as err:
-        return subprocess.Popen(
-            command(folder, rank, size, kinds),
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=err,
-            env={**kept, "PYTHONHASHSEED": "0"},
-            start_new_session=True,
-        )
+    """One process."""
+    environment = {**unlaunched(os.environ), "PYTHONHASHSEED": "0"}
+    return spawn(command(folder, rank, size, kinds), folder / f"{rank}.out", folder / f"{rank}.err", environment)
 
 
-def wait(children: Sequence[subprocess.Popen[bytes]], limit: float) -> bool:
-    """Whether all end in time; one that fails ends the waiting."""
-    deadline = time.monotonic() + limit
-    while time.monotonic() < deadline:
-        codes = [child.poll() for child in children]
-        if None not in codes or any(codes):
-            return True
-        time.sleep(TICK)
-    return False
+def wait(children: Sequence[subprocess.Popen[bytes]], limit: float) -> Ended:
+    """How all end; one that fails ends the waiting."""
+    return watched(children, limit, grace=0)
 
 
-def heard(folder: Path, codes: Sequence[int | None], late: float | None) -> Answers:
+def heard(folder: Path, ended: Ended, limit: float) -> Answers:
     """The answers, and the reason where some are missing."""
     found = Answers()
-    for rank in range(len(codes)):
+    for rank in range(len(ended.codes)):
         for line in (folder / f"{rank}.out").read_text(errors="replace").splitlines():
             try:
                 said = json.loads(line)
@@ -99,12 +76,9 @@ def heard(folder: Path, codes: Sequence[int | None], late: float | None) -> Answ
             if isinstance(said, dict):
                 found.facts = said.get("facts", found.facts)
                 found.reduces += [said["reduce"]] if "reduce" in said else []
-    failed = next((rank for rank, code in enumerate(codes) if code), None)
-    if failed is not None:
-        last = [line for line in tail(folder / f"{failed}.err") if line.strip()]
-        found.error = (
-            f"process {failed} ended with status {codes[failed]}: {last[-1].strip() if last else 'no message'}"
-        )
-    elif late is not None:
-        found.error = f"no answer within {late:g} seconds"
+    if ended.first is not None:
+        last = tail(folder / f"{ended.first}.err") or ["no message"]
+        found.error = f"process {ended.first} ended with status {ended.codes[ended.first]}: {last[-1].strip()}"
+    elif ended.late:
+        found.error = f"no answer within {limit:g} seconds"
     return found

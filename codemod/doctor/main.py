@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
 
 from ..files import FileError
+from ..launching.machine import has_torch
 from ..options import OptionError, configuration, nearest
 from ..report.stream import complain, put
 from .children import Answers, ask
@@ -52,7 +52,7 @@ def examine(request: Request) -> int:
 def findings(request: Request) -> Findings:
     """All that there is to find."""
     packages = installed()
-    there = importlib.util.find_spec("torch") is not None and importlib.util.find_spec("distify.runtime") is not None
+    there = has_torch()
     answers = ask(request.nproc, ("gloo", "nccl"), request.limit) if there else Answers()
     if not there:
         packages["torch"] = None

@@ -5,8 +5,9 @@ from __future__ import annotations
 import importlib.util
 import shutil
 import subprocess
-import sys
 from collections.abc import Mapping
+
+from ..spawned import program
 
 PATIENCE = 20.0  # seconds; a driver that hangs is no reason to
 
@@ -33,11 +34,15 @@ def gpu_names() -> list[str]:
     return [line.strip() for line in done.stdout.splitlines() if line.strip()] if done.returncode == 0 else []
 
 
+def has_torch() -> bool:
+    """Whether torch, and what of distify needs it, is beside this package."""
+    return importlib.util.find_spec("torch") is not None and importlib.util.find_spec("distify.runtime") is not None
+
+
 def starter() -> list[str] | None:
     """What starts several processes: torch beside this package, else `torchrun` on the path, else nothing."""
-    if importlib.util.find_spec("torch") is not None and importlib.util.find_spec("distify.runtime") is not None:
-        safe = ["-P"] if sys.version_info >= (3, 11) else []  # no file of the working directory replaces a library
-        return [sys.executable, *safe, "-m", "distify.runtime.agent"]
+    if has_torch():
+        return program("distify.runtime.agent")
     found = shutil.which("torchrun")
     return None if found is None else [found]
 

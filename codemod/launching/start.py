@@ -12,12 +12,11 @@ from ..files import reason
 from ..options import variable
 from ..report.stream import complain, put, say
 from ..report.text import Line
+from ..spawned import unlaunched
 from . import machine
 from .processes import Processes
 from .settings import FLAG, Setting
 
-# What a launcher says about one process; the processes get their own.
-OF_A_PROCESS = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "_DISTIFY_RESTARTED")
 NO_TORCH = (
     "torch is not installed beside distify, and there is no torchrun on the path: pip install 'torch-distify[torch]', "
     "or activate the environment that the script runs in"
@@ -83,8 +82,7 @@ def start(run: Run, environment: Mapping[str, str]) -> int:
         complain(NO_TORCH)
         return 2
     words = [*starter, *run.words()]
-    kept = {name: value for name, value in environment.items() if name not in OF_A_PROCESS}
-    variables = {**kept, **run.variables(environment)}
+    variables = {**unlaunched(environment), **run.variables(environment)}
     try:
         return replace(words, variables)
     except OSError as error:

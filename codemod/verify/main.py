@@ -11,12 +11,12 @@ from ..options import OptionError
 from ..report.stream import complain, put, put_lines, say
 from ..rewrite import InternalError
 from ..source import SourceError
+from ..spawned import stoppable
 from .asjson import as_json
 from .outcome import Outcome
 from .page import write_page
 from .plot import can_plot, write_plot
 from .request import Request
-from .running import stoppable
 from .session import Session, scratch
 from .sources import Unable
 from .table import report

@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from ..spawned import program
 from .found import Check, Row
 from .mirror import Mirror
 from .numbers import Tolerance
 from .output import compare_text, plural
-from .running import python
 
 LEGACY = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."  # what torch.save began with before it wrote zip files
 EVENTS = "tfevents"
@@ -132,7 +132,7 @@ def text(path: str, side: Mirror) -> str | None:
 def compare_tensors(check: Check, files: Sequence[tuple[str, str, str]], tolerance: Tolerance) -> None:
     """Compares files of tensors in a process that imports torch."""
     job = json.dumps({"files": files, **{key: asdict(tolerance)[key] for key in ("many", "absolute", "norm")}})
-    command = [python(), "-m", "distify.codemod.verify.child.tensors"]
+    command = program("distify.codemod.verify.child.tensors")
     done = subprocess.run(command, input=job.encode(), capture_output=True, check=False)
     try:
         answers = json.loads(done.stdout)

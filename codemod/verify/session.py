@@ -14,6 +14,7 @@ from typing import Any
 from ..files import read
 from ..options import CHOICES, DEFAULTS, Options, configuration
 from ..report.stream import complain
+from ..spawned import Ended
 from .causes import causes
 from .devices import variables, where
 from .drift import drift_of, forgive, may_be_rounding, unsteady
@@ -23,7 +24,7 @@ from .mirror import SCRATCH, Mirror, mirror
 from .numbers import tolerance_of
 from .outcome import Done, Outcome, compared
 from .request import Request
-from .running import Ended, Job, python, run
+from .running import Job, python, run
 from .setting import prepare
 from .sources import (
     Program,

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ..findings import Finding
+from ..spawned import Ended, tail
 from .mirror import Mirror
 from .numbers import REDUCED
 from .outcome import Done
 from .request import Request
-from .running import Ended, Job, tail
+from .running import Job
 from .sources import Program
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+import sys
 
 import pytest
 import torch
 from torch import nn
 
 from distify.codemod.verify.child.tensors import Differ
-from distify.codemod.verify.saved import has_tensors, pairs
+from distify.codemod.verify.found import Check
+from distify.codemod.verify.numbers import Tolerance
+from distify.codemod.verify.saved import compare_tensors, has_tensors, pairs
 
 
 def harm():
@@ -84,3 +87,15 @@ def test_files_are_matched_by_name_but_for_times():
         ("only.txt", None),
         ("runs/a_12345/log.txt", "runs/a_67/log.txt"),
     ]
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python can't leave the working directory out")
+def test_a_file_of_the_working_directory_replaces_no_library(tmp_path, monkeypatch):
+    (tmp_path / "pickle.py").write_text("raise SystemExit('not the library')\n")
+    monkeypatch.chdir(tmp_path)
+    files = [("x.pt", saved(tmp_path, "a", BASE), saved(tmp_path, "b", {**BASE, "w": torch.tensor([1.00001, -2.0])}))]
+    check = Check("files", "value")
+    compare_tensors(check, files, Tolerance())
+    assert check.compared > len(BASE)
+    assert check.notes == []
+    assert check.equal
