@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from ..files import FileError, read
@@ -50,16 +51,31 @@ class Script:
     by_hand: bool = False
 
 
-def look_at(path: str) -> Script:
+def look_at(path: str, texts: Mapping[str, bytes] | None = None) -> Script:
     """Read a script, and the local modules that it imports.
+
+    Args:
+        path: of the script.
+        texts: contents that replace those of files, by real path.
 
     Raises:
         FileError: it can't be read.
         SourceError: it is no Python.
     """
-    text = decode(read(path), path).text
+    replaced = texts or {}
+
+    def text_of(file: str) -> str:
+        data = replaced.get(os.path.realpath(file))
+        return decode(read(file) if data is None else data, file).text
+
+    def imported(file: str) -> str | None:
+        with suppress(FileError, SourceError):
+            return text_of(file)
+        return None
+
+    text = text_of(path)
     try:
-        program = Program.load(path, text, text_of)
+        program = Program.load(path, text, imported)
     except SyntaxError as error:
         raise SourceError(path, f"not valid Python: {error.msg}", error.lineno, error.offset) from None
     except (ValueError, RecursionError, MemoryError) as error:
@@ -94,14 +110,6 @@ def spreads(module: Module) -> bool:
         if (getattr(node, "attr", None) or getattr(node, "id", None)) in JOINING:
             return True
     return False
-
-
-def text_of(path: str) -> str | None:
-    """The text of an imported module, `None` if it can't be read."""
-    try:
-        return decode(read(path), path).text
-    except (FileError, SourceError):
-        return None
 
 
 def init_calls(module: Module) -> Iterator[ast.Call]:

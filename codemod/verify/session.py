@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..files import read
+from ..launching.script import look_at
 from ..options import CHOICES, DEFAULTS, Options, configuration
 from ..report.stream import complain
 from ..spawned import Ended
@@ -32,7 +33,6 @@ from .sources import (
     check_inside,
     how_to_run,
     is_converted,
-    option_of,
     rewritten,
 )
 from .telling import facts, failure, findings, refusal, told
@@ -58,19 +58,18 @@ class Session:
 
     def outcomes(self) -> list[Outcome]:
         """Verify the conversion, or that for each backend."""
-        chosen = self.conversions()
-        programs = [(name, options, self.convert(name, options)) for name, options in chosen]
-        if all(isinstance(program, Outcome) for _, _, program in programs):
-            return [program for _, _, program in programs if isinstance(program, Outcome)]
+        programs = [(name, self.convert(name, options)) for name, options in self.conversions()]
+        if all(isinstance(program, Outcome) for _, program in programs):
+            return [program for _, program in programs if isinstance(program, Outcome)]
         expected = self.run_original("original")
         if self.request.twice:
             self.drifted(expected)
         found = []
-        for name, options, program in programs:
+        for name, program in programs:
             if isinstance(program, Outcome):
                 found.append(program)
                 continue
-            found.append(self.verify(name, options, program, expected))
+            found.append(self.verify(name, program, expected))
         return found
 
     def drifted(self, expected: Done) -> Outcome:
@@ -115,9 +114,9 @@ class Session:
             raise Unable("the original made no backward, printed nothing and saved nothing: nothing can be compared")
         return done
 
-    def verify(self, name: str, options: Options, program: Program, expected: Done) -> Outcome:
+    def verify(self, name: str, program: Program, expected: Done) -> Outcome:
         """Run a rewritten program and compare it with the original."""
-        values = self.effective(program, options)
+        values = self.effective(program)
         backend = name or str(values["backend"])
         job = self.job(f"rewritten-{backend}", program, self.request.processes, values)
         done, ended = self.run(job, f"rewritten script ({backend}) on {processes(self.request)}", expected.trace.losses)
@@ -176,13 +175,15 @@ class Session:
         others = {rank: text for rank, text in texts.items() if rank and text.strip()}
         return Done(texts[0], others, trace, facts(job), self.copies[job.name], ended.seconds), ended
 
-    def effective(self, program: Program, options: Options) -> dict[str, Any]:
-        """The options that hold in the rewritten run: in the code, given, configured, or by default."""
-        text = program.texts.get(program.script) or read(program.script)
+    def effective(self, program: Program) -> dict[str, Any]:
+        """The options that hold in the rewritten run: in the code, configured, or by default."""
+        written = look_at(program.script, program.texts).written
         configured = {**DEFAULTS, **configuration(Path(self.setting.script).parent)}
-        values: dict[str, Any] = {name: option_of(text, name) or configured[name] for name in DEFAULTS}
+        values: dict[str, Any] = {name: configured[name] for name in DEFAULTS}
+        # What the script computes is not known here, but it is not what is configured.
+        values |= {name: DEFAULTS[name] if item.value is None else item.value for name, item in written.items()}
         # A larger batch by accumulation is another run: what is only configured is left out here.
-        values["reset"] = option_of(text, "accumulate") is None and int(configured["accumulate"]) != 1
+        values["reset"] = "accumulate" not in written and int(configured["accumulate"]) != 1
         if values["reset"]:
             values["accumulate"] = 1
         return values

@@ -18,7 +18,6 @@ from ..rewriter import Rewriter
 
 CONVERTED = re.compile(rb"^[ \t]*(?:from[ \t]+distify\b|import[ \t]+distify\b)", re.MULTILINE)
 RELATIVE = re.compile(rb"^[ \t]*from[ \t]+\.", re.MULTILINE)
-INIT = re.compile(r"runtime\w*\.init\(([^)]*)\)")
 HISTORY = 50  # commits of a script that are looked through for its original
 
 
@@ -169,12 +168,3 @@ def how_to_run(script: str, folder: str) -> list[str]:
     if len(parts) > 1 and place == folder and RELATIVE.search(read(script)):
         return ["-m", ".".join(parts)]
     return [os.path.relpath(script, folder)]
-
-
-def option_of(data: bytes, name: str) -> str | None:
-    """An option that a converted script gives to `runtime.init`."""
-    for found in INIT.finditer(data.decode("utf-8", "replace")):
-        value = re.search(rf"\b{name}\s*=\s*[\"']?([\w-]+)", found[1])
-        if value is not None:
-            return value[1]
-    return None

@@ -16,7 +16,8 @@ from distify.codemod.verify.devices import device_for
 from distify.codemod.verify.main import verify
 from distify.codemod.verify.request import Request
 from distify.codemod.verify.running import Job, run
-from distify.codemod.verify.sources import Unable, how_to_run
+from distify.codemod.verify.session import Session
+from distify.codemod.verify.sources import Program, Unable, how_to_run
 from distify.codemod.verify.watch import Follower, Watch
 
 PATIENCE = 90  # seconds: the machine may be busy
@@ -220,3 +221,23 @@ def test_ctrl_c_leaves_no_process_and_no_file(scripts, tmp_path, number):
     assert b"interrupted" in told
     assert all_gone(tmp_path, 2)
     assert list((tmp_path / "tmp").iterdir()) == []
+
+
+WRITTEN = """
+from sys import argv
+from distify.runtime import init
+
+init(precision=str("bf16"), accumulate=len(argv), backend=None, batch="per-device")
+"""
+
+
+def test_options_that_hold_are_those_that_the_script_gives(scripts, monkeypatch):
+    (scripts / "made.py").write_text(WRITTEN)
+    monkeypatch.setenv("DISTIFY_BACKEND", "fsdp")
+    monkeypatch.setenv("DISTIFY_ACCUMULATE", "4")
+    session = Session(Request("made.py", original="train.py", device="cpu"), scripts, Watch(True))
+    found = session.effective(Program(str(scripts / "made.py")))
+    assert (found["backend"], found["batch"]) == ("fsdp", "per-device")
+    assert (found["accumulate"], found["reset"], found["precision"]) == (1, False, "fp32")  # computed: nobody knows
+    found = session.effective(Program(str(scripts / "made.py"), {str(scripts / "made.py"): b"import distify\n"}))
+    assert (found["accumulate"], found["reset"], found["batch"]) == (1, True, "global")
