@@ -16,6 +16,7 @@ from .edits import AddImport, Edit
 from .findings import Finding, finding
 from .kinds import kind_of, may_be_distributed
 from .options import Options
+from .phrases import plural
 from .plan import Plan, apply_to, given_up
 from .program import Module, Program
 from .rewrite import Result
@@ -132,11 +133,12 @@ def summary(edits: list[Edit], refused: list[Finding]) -> list[Finding]:
     kinds = ", ".join(f"{kind} {count}" for kind, count in Counter(edit.kind for edit in made).items())
     codes = sorted({edit.code for edit in made if edit.code})
     named = f"; see {', '.join(codes)}" if codes else ""
-    edit = "1 edit" if len(made) == 1 else f"{len(made)} edits"
     places = [place for place in map(span_of, made) if place is not None]
     errors = sum(item.level == "error" for item in refused)
-    but = f"; it refuses {errors} more {'place' if errors == 1 else 'places'}, so it writes nothing" if errors else ""
-    return [finding(NOT_CONVERTED, min(places), f"A rewrite would make {edit}: {kinds}{named}{but}.")]
+    but = f"; it refuses {plural(errors, 'more place')}, so it writes nothing" if errors else ""
+    return [
+        finding(NOT_CONVERTED, min(places), f"A rewrite would make {plural(len(made), 'edit')}: {kinds}{named}{but}.")
+    ]
 
 
 def of_edits(text: str, edits: list[Edit]) -> list[Finding]:

@@ -6,6 +6,7 @@ From x51 on, codes are of `distify check` alone: what is unsafe in scripts that 
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -21,7 +22,7 @@ from .catalogue import (
     precision,
     whole,
 )
-from .catalogue.code import Code, Level
+from .catalogue.code import LEVELS, Code, Level
 
 _ENTRIES = (
     *data.ENTRIES,
@@ -60,9 +61,15 @@ CODES: Mapping[str, Code] = MappingProxyType(
 """All entries: those of conversions first."""
 
 
+def similar(name: str) -> str:
+    """What is said of a name that is no code: the nearest one, or what codes look like."""
+    close = difflib.get_close_matches(name.upper().replace("O", "0").replace("I", "1"), CODES, 1)
+    return f"did you mean '{close[0]}'?" if close else "codes are those of the report, such as DST101"
+
+
 def family(code: str) -> str:
     """What a code is about: "data", "optimizer" and so on."""
     return FAMILIES[code[3]]
 
 
-__all__ = ["CODES", "FAMILIES", "OF_CHECK", "Code", "Level", "family"]
+__all__ = ["CODES", "FAMILIES", "LEVELS", "OF_CHECK", "Code", "Level", "family", "similar"]

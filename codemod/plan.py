@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 
 from .budget import Budget, Exceeded
 from .changes import Change, changes
+from .codes import LEVELS
 from .edits import AddImport, Edit
 from .findings import Finding, finding
 from .options import Options
 from .program import Module, Program
-from .rewrite import LEVELS, InternalError, Result
+from .rewrite import InternalError, Result
 from .source import Source, decode
 from .suppress import filtered, ignored
 
@@ -155,7 +156,7 @@ class File:
             self.data,
             self.data if self.text is None else source.encode(self.text),
             source.text,
-            tuple(sorted(dict.fromkeys(findings), key=lambda item: (item.span, LEVELS[item.level], item.code))),
+            tuple(sorted(dict.fromkeys(findings), key=lambda item: (item.span, LEVELS.index(item.level), item.code))),
             dict(counts),
             any(plan.training for plan in self.plans.values()),
             any(plan.entry for plan in self.plans.values()),

@@ -17,7 +17,6 @@ from .options import OptionError, Options
 from .source import SourceError
 
 DEPTH = 10_000
-LEVELS = {"error": 0, "warning": 1, "note": 2}
 
 
 class InternalError(Exception):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +9,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from .codes import CODES
+from .codes import CODES, similar
 from .findings import Finding
 from .options import OptionError, nearest, tool_table
 
@@ -83,14 +82,8 @@ def parse_codes(given: Any, source: str) -> tuple[str, ...]:
     names = [name.strip() for item in given for name in item.split(",") if name.strip()]
     for name in names:
         if name != ALL and not (name.startswith("DST") and any(code.startswith(name) for code in CODES)):
-            raise OptionError(f"{source}: unknown code '{name}', {suggestion(name)}")
+            raise OptionError(f"{source}: unknown code '{name}', {similar(name)}")
     return tuple(names)
-
-
-def suggestion(name: str) -> str:
-    """The nearest code, or what codes look like."""
-    close = difflib.get_close_matches(name.upper().replace("O", "0").replace("I", "1"), CODES, 1)
-    return f"did you mean '{close[0]}'?" if close else "codes are those of the report, such as DST101"
 
 
 def parse_per_file(given: Any, source: str) -> tuple[tuple[str, tuple[str, ...]], ...]:

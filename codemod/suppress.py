@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import io
 import re
 import tokenize
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from .codes import CODES
+from .codes import CODES, similar
 from .edits import Edit, Enclose, Span
 from .findings import Finding, finding
 
@@ -76,9 +75,7 @@ def unknown(names: set[str], place: Span) -> list[Finding]:
         return [finding("DST900", place, "the comment names no code", "write # distify: ignore[DST101]", "warning")]
     found = []
     for name in sorted(names - set(CODES)):
-        close = difflib.get_close_matches(name.upper().replace("O", "0").replace("I", "1"), CODES, 1)
-        hint = f"did you mean '{close[0]}'?" if close else "codes are those of the report, such as DST101"
-        found.append(finding("DST900", place, f"unknown code '{name}'", hint, "warning"))
+        found.append(finding("DST900", place, f"unknown code '{name}'", similar(name), "warning"))
     return found
 
 

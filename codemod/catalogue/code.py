@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 Level = Literal["error", "warning", "note"]
+LEVELS: tuple[Level, ...] = ("error", "warning", "note")
+"""From the one that weighs most."""
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,8 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-from ..codes import CODES, FAMILIES, Code, family
+from ..codes import CODES, FAMILIES, LEVELS, Code, family
 from ..options import nearest
-
-LEVELS = ("error", "warning", "note")
 
 
 class UnknownCode(ValueError):

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from ..codes import Level
+from ..codes import LEVELS
 from ..fstrings import Text
+from ..phrases import plural
 from ..rewrite import Result
 from .text import Line, on_finding
-from .views import plural
-
-LEVELS: tuple[Level, ...] = ("error", "warning", "note")
+from .views import levels
 
 
 def listing(results: Sequence[Result], quiet: bool) -> Iterator[Line]:
@@ -28,10 +26,10 @@ def summary(results: Sequence[Result], fixed: Sequence[Result]) -> Iterator[Line
     for result in fixed:
         kinds = ", ".join(f"{kind} {count}" for kind, count in result.counts.items())
         yield [(result.path, "bold"), (f": fixed: {kinds}", "")]
-    counts = Counter(item.level for result in results for item in result.findings)
+    counts = levels([item for result in results for item in result.findings])
     training = sum(result.training for result in results)
     looked = f"{plural(len(results), 'file')}, {training} of a training script"
-    if not counts:
+    if not any(counts.values()):
         yield [("nothing found", "green"), (f" in {looked}", "")]
         return
     told = ", ".join(plural(counts[level], level) for level in LEVELS if counts[level])

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..codes import CODES
+from ..codes import CODES, LEVELS
 from ..rewrite import Result
 from .outcome import Outcome
 from .roots import Root
-from .views import LEVELS, Place, Shown, View, printable
+from .views import Place, Shown, View, printable
 
 COMMANDS = {"error": "error", "warning": "warning", "note": "notice"}
 

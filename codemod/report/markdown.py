@@ -10,12 +10,14 @@ import html
 import re
 from collections.abc import Iterator, Sequence
 
+from ..codes import LEVELS
 from ..findings import Finding
 from ..links import rule_page
+from ..phrases import plural
 from ..rewrite import Result
 from .blocks import Block, blocks, reasons
 from .outcome import Outcome
-from .views import LEVELS, View, levels, plural, printable
+from .views import View, levels, printable
 
 LIMIT = 65_536
 FAILURES = 20  # are named

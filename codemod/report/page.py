@@ -9,16 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..codes import CODES
+from ..codes import CODES, LEVELS
 from ..findings import Finding
 from ..links import DOCS, rule_page
+from ..phrases import plural
 from ..rewrite import Result
 from ..templates import report
 from ..version import version
 from .blocks import Block, bare, blocks, reasons
 from .outcome import Outcome
 from .sides import rows
-from .views import LEVELS, STATES, View, levels, plural, printable
+from .views import STATES, View, levels, printable
 
 
 def page(results: Sequence[Result], verb: str, *, written: bool = False, failures: Sequence[str] = ()) -> bytes:

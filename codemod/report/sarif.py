@@ -17,6 +17,7 @@ from ..codes import CODES, Code, family
 from ..explained import explained, url
 from ..findings import Finding
 from ..links import DOCS, rule_page
+from ..phrases import plural
 from ..rewrite import Result
 from ..version import version
 from .fingerprints import fingerprints
@@ -147,8 +148,7 @@ def result(code: str, level: str, text: str, where: Json, place: Json, mark: str
 
 def not_converted(view: View, index: int, root: Root) -> Json:
     """The result on a file that a rewrite would change."""
-    count = len(view.result.changes)
-    text = f"A rewrite would change {count} place{'' if count == 1 else 's'} in this file."
+    text = f"A rewrite would change {plural(len(view.result.changes), 'place')} in this file."
     where = located(view, index, root)
     first = min((item.before.line for item in view.result.changes), default=1)
     told = result(REWRITE.code, REWRITE.level, text, where, {"startLine": first}, REWRITE.code)

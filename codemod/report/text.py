@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from ..findings import Finding
 from ..fstrings import Text
+from ..phrases import plural
 from ..rewrite import Result
-from .views import plural
 
 STYLES = {"error": "bold red", "warning": "yellow", "note": "cyan"}
 

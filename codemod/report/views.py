@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from ..changes import Change, Hunk, belongs, hunks, lines_of
+from ..codes import LEVELS
 from ..edits import Span
 from ..findings import Finding
 from ..fstrings import Text
 from ..rewrite import Result
 from ..source import SourceError, decode
 
-LEVELS = ("error", "warning", "note")
 STATES = ("changed", "refused", "unchanged", "skipped")
 STDIN = "<stdin>"
 
@@ -126,11 +126,6 @@ def readable(data: bytes, path: str) -> str:
 def printable(path: str) -> str:
     """A path with forward slashes, of characters that UTF-8 can hold."""
     return path.replace(os.sep, "/").encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-
-
-def plural(count: int, noun: str) -> str:
-    """`1 place`, `2 places`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def levels(findings: Sequence[Finding]) -> dict[str, int]:

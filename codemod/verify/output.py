@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 
+from ..phrases import plural
 from .found import Check, Row
 from .noise import folded, lines_of, without_noise
 from .numbers import NUMBER, Tolerance, difference, excess, last_digit, shown
@@ -120,11 +121,6 @@ def matched(left: Sequence[str], right: Sequence[str]) -> Iterator[Pair]:
 def differing(count: int) -> str:
     """`1 line differs`, `2 lines differ`."""
     return f"{plural(count, 'line')} {'differs' if count == 1 else 'differ'}"
-
-
-def plural(count: int, noun: str) -> str:
-    """`1 line`, `2 lines`."""
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def infinite(row: Row) -> bool:

@@ -10,11 +10,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from ..phrases import plural
 from ..spawned import program
 from .found import Check, Row
 from .mirror import Mirror
 from .numbers import Tolerance
-from .output import compare_text, plural
+from .output import compare_text
 
 LEGACY = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."  # what torch.save began with before it wrote zip files
 EVENTS = "tfevents"

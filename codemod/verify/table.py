@@ -6,10 +6,10 @@ import math
 import textwrap
 from collections.abc import Iterator, Sequence
 
+from ..phrases import plural
 from ..report.text import Line
 from .found import Check, Row
 from .outcome import Outcome
-from .output import plural
 
 WIDTH = 79
 NAME, VALUE, FAR = 32, 16, 11
