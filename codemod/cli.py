@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from .commands import check, config, consolidate, doctor, explain, launch, rules, verify
 from .commands.completing import words
+from .commands.declared import choice, free
 from .commands.verb import WIDTH, Verb
-from .options import CHOICES, OptionError, Options, flag
+from .options import OptionError, Options
 from .report.names import FORMATS
 from .version import version
 
@@ -65,16 +66,6 @@ def distify(context: typer.Context, version: Version = False) -> None:
         raise typer.Exit(2)
 
 
-def choice(name: str, text: str) -> Any:
-    """A conversion option with a fixed set of values."""
-    return typer.Option(flag(name), metavar="|".join(CHOICES[name]), help=text, autocompletion=words(*CHOICES[name]))
-
-
-def number(name: str, metavar: str, text: str) -> Any:
-    """A conversion option with a whole number."""
-    return typer.Option(flag(name), metavar=metavar, help=text)
-
-
 def check_reports(form: str, page: str | None, code: bool) -> None:
     """Refuses formats that don't exist, and what would mix with converted code on standard output."""
     if form not in FORMATS:
@@ -92,7 +83,7 @@ def rewrite(
     ],
     backend: Annotated[str | None, choice("backend", "How gradients are shared and parameters sharded.")] = None,
     precision: Annotated[str | None, choice("precision", "Autocast dtype; fp16 with loss scaling.")] = None,
-    accumulate: Annotated[str | None, number("accumulate", "N", "Make one optimizer step of N loader batches.")] = None,
+    accumulate: Annotated[str | None, free("accumulate", "N", "Make one optimizer step of N loader batches.")] = None,
     batch: Annotated[
         str | None,
         choice("batch", "global: the processes share each batch; per-device: each has its own."),
@@ -100,7 +91,7 @@ def rewrite(
     batchnorm: Annotated[
         str | None, choice("batchnorm", "exact: statistics of the whole batch. local: of each slice.")
     ] = None,
-    zero_stage: Annotated[str | None, number("zero_stage", "0|1|2|3", "What deepspeed shards.")] = None,
+    zero_stage: Annotated[str | None, free("zero_stage", "0|1|2|3", "What deepspeed shards.")] = None,
     output: Annotated[
         str | None, typer.Option("--output", "-o", metavar="OUT", help="Write to this file or folder instead.")
     ] = None,
@@ -111,7 +102,7 @@ def rewrite(
     ] = True,
     partial: Annotated[bool, typer.Option("--partial", help="Convert the rest although something is refused.")] = False,
     budget: Annotated[
-        str | None, number("budget", "SECONDS", "Refuse a program whose analysis takes longer; 120 if not given.")
+        str | None, free("budget", "SECONDS", "Refuse a program whose analysis takes longer; 120 if not given.")
     ] = None,
     stdin_filename: Annotated[
         str | None, typer.Option("--stdin-filename", metavar="NAME", help="What to call standard input (-).")

@@ -76,7 +76,6 @@ def register(app: typer.Typer) -> None:
         from ..check import Checking
         from ..check import check as run
         from ..options import OptionError, nearest, parse
-        from ..report.names import FORMATS
         from ..selection import Selections
 
         if form not in FORMATS:

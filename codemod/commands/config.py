@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from ..options import CHOICES, flag
-from .completing import words
+from .declared import choice, free, given
 
 EXAMPLES = """\b
 Examples:
@@ -31,37 +30,29 @@ def register(app: typer.Typer) -> None:
     app.command(epilog=EXAMPLES)(config)
 
 
-def option(name: str, metavar: str, text: str) -> Any:
-    """An option of the run."""
-    return typer.Option(flag(name), metavar=metavar, help=text, autocompletion=words(*CHOICES.get(name, ())))
-
-
 def config(
     folder: Annotated[str, typer.Argument(metavar="FOLDER", help="Of the project.", show_default=False)] = ".",
-    backend: Annotated[str | None, option("backend", "|".join(CHOICES["backend"]), "How work is shared.")] = None,
-    precision: Annotated[str | None, option("precision", "|".join(CHOICES["precision"]), "Autocast dtype.")] = None,
-    accumulate: Annotated[str | None, option("accumulate", "N", "Batches per optimizer step.")] = None,
-    batch: Annotated[str | None, option("batch", "|".join(CHOICES["batch"]), "Share each batch, or one each.")] = None,
-    batchnorm: Annotated[
-        str | None, option("batchnorm", "|".join(CHOICES["batchnorm"]), "Statistics of the batch, or a slice.")
-    ] = None,
-    zero_stage: Annotated[str | None, option("zero_stage", "0|1|2|3", "What deepspeed shards.")] = None,
+    backend: Annotated[str | None, choice("backend", "How work is shared.")] = None,
+    precision: Annotated[str | None, choice("precision", "Autocast dtype.")] = None,
+    accumulate: Annotated[str | None, free("accumulate", "N", "Batches per optimizer step.")] = None,
+    batch: Annotated[str | None, choice("batch", "Share each batch, or one each.")] = None,
+    batchnorm: Annotated[str | None, choice("batchnorm", "Statistics of the batch, or a slice.")] = None,
+    zero_stage: Annotated[str | None, free("zero_stage", "0|1|2|3", "What deepspeed shards.")] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Write without asking whether to.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change; write nothing.")] = False,
 ) -> None:
     """Write the options of a project into pyproject.toml."""
     from ..configuring import Request, configured
 
-    options = {
-        "backend": backend,
-        "precision": precision,
-        "accumulate": accumulate,
-        "batch": batch,
-        "batchnorm": batchnorm,
-        "zero_stage": zero_stage,
-    }
-    given = {name: value for name, value in options.items() if value is not None}
-    asks = not given and not yes and on_terminal()
+    options = given(
+        backend=backend,
+        precision=precision,
+        accumulate=accumulate,
+        batch=batch,
+        batchnorm=batchnorm,
+        zero_stage=zero_stage,
+    )
+    asks = not options and not yes and on_terminal()
 
     def ask(question: str, default: str) -> str:
         return str(typer.prompt(question, default=default, err=True))
@@ -69,7 +60,7 @@ def config(
     def sure(question: str) -> bool:
         return bool(typer.confirm(question, default=True, err=True))
 
-    request = Request(folder, given, ask if asks else None, sure if asks and not dry_run else None, dry_run)
+    request = Request(folder, options, ask if asks else None, sure if asks and not dry_run else None, dry_run)
     raise typer.Exit(configured(request))
 
 

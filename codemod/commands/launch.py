@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from ..options import CHOICES, flag
 from .completing import words
+from .declared import choice, free, given
 
 EXAMPLES = """\b
 Examples:
@@ -37,31 +37,21 @@ def register(app: typer.Typer) -> None:
     app.command(epilog=EXAMPLES)(launch)
 
 
-def choice(name: str, text: str) -> Any:
-    """An option of the run with a fixed set of values."""
-    return typer.Option(flag(name), metavar="|".join(CHOICES[name]), help=text, autocompletion=words(*CHOICES[name]))
-
-
-def text(name: str, metavar: str, words_: str) -> Any:
-    """Another option."""
-    return typer.Option(flag(name), metavar=metavar, help=words_)
-
-
 def launch(
     script: Annotated[str, typer.Argument(metavar="SCRIPT", help="A converted script, or a module with -m.")],
     arguments: Annotated[list[str] | None, typer.Argument(metavar="ARGS", help="Of the script; after --.")] = None,
     module: Annotated[bool, typer.Option("--module", "-m", help="SCRIPT is a dotted name, as of python -m.")] = False,
     backend: Annotated[str | None, choice("backend", "How gradients are shared, parameters sharded.")] = None,
     precision: Annotated[str | None, choice("precision", "Autocast dtype.")] = None,
-    accumulate: Annotated[str | None, text("accumulate", "N", "Batches per optimizer step.")] = None,
+    accumulate: Annotated[str | None, free("accumulate", "N", "Batches per optimizer step.")] = None,
     batch: Annotated[str | None, choice("batch", "Share each batch, or one for each.")] = None,
     batchnorm: Annotated[str | None, choice("batchnorm", "Statistics of the whole batch, or of a slice.")] = None,
-    zero_stage: Annotated[str | None, text("zero_stage", "0|1|2|3", "What deepspeed shards.")] = None,
-    nproc: Annotated[str | None, text("nproc", "N|gpu|cpu", "Processes on each machine; one per GPU.")] = None,
-    nnodes: Annotated[str | None, text("nnodes", "N", "Machines, or FEWEST:MOST; 1 if not given.")] = None,
-    node_rank: Annotated[str | None, text("node_rank", "N", "Which of them this one is, from 0.")] = None,
+    zero_stage: Annotated[str | None, free("zero_stage", "0|1|2|3", "What deepspeed shards.")] = None,
+    nproc: Annotated[str | None, free("nproc", "N|gpu|cpu", "Processes on each machine; one per GPU.")] = None,
+    nnodes: Annotated[str | None, free("nnodes", "N", "Machines, or FEWEST:MOST; 1 if not given.")] = None,
+    node_rank: Annotated[str | None, free("node_rank", "N", "Which of them this one is, from 0.")] = None,
     rdzv_endpoint: Annotated[
-        str | None, text("rdzv_endpoint", "HOST[:PORT]", "Where they meet: the machine of rank 0.")
+        str | None, free("rdzv_endpoint", "HOST[:PORT]", "Where they meet: the machine of rank 0.")
     ] = None,
     rdzv_backend: Annotated[
         str | None,
@@ -72,8 +62,8 @@ def launch(
             autocompletion=words("static", "c10d", "etcd-v2"),
         ),
     ] = None,
-    rdzv_id: Annotated[str | None, text("rdzv_id", "ID", "What this run is called there.")] = None,
-    max_restarts: Annotated[str | None, text("max_restarts", "N", "Start anew after a failure; 0 times.")] = None,
+    rdzv_id: Annotated[str | None, free("rdzv_id", "ID", "What this run is called there.")] = None,
+    max_restarts: Annotated[str | None, free("max_restarts", "N", "Start anew after a failure; 0 times.")] = None,
     as_is: Annotated[bool, typer.Option("--as-is", help="Start a script that distify did not convert.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the command; start nothing.")] = False,
     emit: Annotated[
@@ -86,43 +76,41 @@ def launch(
         ),
     ] = None,
     output: Annotated[str | None, typer.Option("--output", "-o", metavar="OUT", help="Write it here instead.")] = None,
-    name: Annotated[str | None, text("name", "NAME", "Of the job; the script's if not given.")] = None,
-    gpus: Annotated[str | None, text("gpus", "N", "Of each machine in the job; as --nproc.")] = None,
-    cpus: Annotated[str | None, text("cpus", "N", "Of each machine in the job.")] = None,
-    memory: Annotated[str | None, text("memory", "SIZE", "Of each machine in the job, such as 64G.")] = None,
-    time: Annotated[str | None, text("time", "HH:MM:SS", "Limit of a slurm job.")] = None,
-    partition: Annotated[str | None, text("partition", "NAME", "Of a slurm job.")] = None,
-    account: Annotated[str | None, text("account", "NAME", "Of a slurm job.")] = None,
-    image: Annotated[str | None, text("image", "NAME", "Of a kubernetes job.")] = None,
+    name: Annotated[str | None, free("name", "NAME", "Of the job; the script's if not given.")] = None,
+    gpus: Annotated[str | None, free("gpus", "N", "Of each machine in the job; as --nproc.")] = None,
+    cpus: Annotated[str | None, free("cpus", "N", "Of each machine in the job.")] = None,
+    memory: Annotated[str | None, free("memory", "SIZE", "Of each machine in the job, such as 64G.")] = None,
+    time: Annotated[str | None, free("time", "HH:MM:SS", "Limit of a slurm job.")] = None,
+    partition: Annotated[str | None, free("partition", "NAME", "Of a slurm job.")] = None,
+    account: Annotated[str | None, free("account", "NAME", "Of a slurm job.")] = None,
+    image: Annotated[str | None, free("image", "NAME", "Of a kubernetes job.")] = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Don't show what was resolved.")] = False,
 ) -> None:
     """Start a converted script on several processes or machines."""
     from ..launching.emit import Job
     from ..launching.request import Request, launched
 
-    options = {
-        "backend": backend,
-        "precision": precision,
-        "accumulate": accumulate,
-        "batch": batch,
-        "batchnorm": batchnorm,
-        "zero_stage": zero_stage,
-    }
-    counts = {
-        "nproc": nproc,
-        "nnodes": nnodes,
-        "node_rank": node_rank,
-        "rdzv_endpoint": rdzv_endpoint,
-        "rdzv_backend": rdzv_backend,
-        "rdzv_id": rdzv_id,
-        "max_restarts": max_restarts,
-    }
     request = Request(
         script=script,
         arguments=tuple(arguments or ()),
         module=module,
-        options={key: value for key, value in options.items() if value is not None},
-        counts={key: value for key, value in counts.items() if value is not None},
+        options=given(
+            backend=backend,
+            precision=precision,
+            accumulate=accumulate,
+            batch=batch,
+            batchnorm=batchnorm,
+            zero_stage=zero_stage,
+        ),
+        counts=given(
+            nproc=nproc,
+            nnodes=nnodes,
+            node_rank=node_rank,
+            rdzv_endpoint=rdzv_endpoint,
+            rdzv_backend=rdzv_backend,
+            rdzv_id=rdzv_id,
+            max_restarts=max_restarts,
+        ),
         as_is=as_is,
         dry=dry_run,
         emit=emit,

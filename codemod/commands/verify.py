@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from ..options import CHOICES, OptionError, Options, flag
-from .completing import words
+from ..options import OptionError, Options
+from .declared import choice, free
 
 EXAMPLES = """\b
 Examples:
@@ -22,6 +22,7 @@ that is not.
 \b
 Exit codes: 0 equal up to rounding; 1 differs; 2 could not run: refused, no
 torch, a script failed."""
+AS_IN_REWRITE = "As in distify rewrite."
 
 
 def register(app: typer.Typer) -> None:
@@ -29,24 +30,15 @@ def register(app: typer.Typer) -> None:
     app.command(epilog=EXAMPLES, short_help="Run the original and the conversion, and compare them.")(verify)
 
 
-def choice(name: str) -> Any:
-    """An option of the conversion."""
-    return typer.Option(
-        flag(name), metavar="|".join(CHOICES[name]), help="As in distify rewrite.", autocompletion=words(*CHOICES[name])
-    )
-
-
 def verify(
     script: Annotated[str, typer.Argument(metavar="SCRIPT", help="The training script, converted or not.")],
     arguments: Annotated[list[str] | None, typer.Argument(metavar="ARGS", help="Of the script; after --.")] = None,
     nproc: Annotated[int, typer.Option("--nproc", metavar="N", min=1, help="Processes of the rewritten script.")] = 2,
-    backend: Annotated[str | None, choice("backend")] = None,
-    precision: Annotated[str | None, choice("precision")] = None,
-    batch: Annotated[str | None, choice("batch")] = None,
-    batchnorm: Annotated[str | None, choice("batchnorm")] = None,
-    zero_stage: Annotated[
-        str | None, typer.Option("--zero-stage", metavar="0|1|2|3", help="As in distify rewrite.")
-    ] = None,
+    backend: Annotated[str | None, choice("backend", AS_IN_REWRITE)] = None,
+    precision: Annotated[str | None, choice("precision", AS_IN_REWRITE)] = None,
+    batch: Annotated[str | None, choice("batch", AS_IN_REWRITE)] = None,
+    batchnorm: Annotated[str | None, choice("batchnorm", AS_IN_REWRITE)] = None,
+    zero_stage: Annotated[str | None, free("zero_stage", "0|1|2|3", AS_IN_REWRITE)] = None,
     matrix: Annotated[bool, typer.Option("--matrix", help="Convert for each backend that is installed.")] = False,
     original: Annotated[
         str | None, typer.Option("--original", metavar="FILE", help="What SCRIPT, taken as it is, was made of.")
