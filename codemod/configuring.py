@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .files import FileError, read
-from .options import CHOICES, DEFAULTS, OptionError, flag, parse, read_pyproject, tool_table
+from .options import CHOICES, DEFAULTS, OptionError, flag, parse, read_pyproject, toml, tool_table
 from .report.diff import unified
 from .report.stream import complain, put_diff, say
-from .tomledit import Unwritable, parsed, with_values
+from .tomledit import Unwritable, with_values
 from .writing import Replacement, write_all
 
 FAILED = 2
@@ -108,7 +108,7 @@ def text_of(path: str, data: bytes) -> str:
     """
     try:
         text = data.decode()
-        parsed(text)
+        toml(text)
     except (ValueError, RecursionError) as error:
         raise FileError(f"{path}: {error}; correct the file first") from None
     return text

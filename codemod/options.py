@@ -188,15 +188,11 @@ def tool_table(start: Path) -> tuple[Path | None, dict[str, Any]]:
 
 def read_table(file: Path) -> dict[str, Any]:
     """The `[tool.distify]` table of one pyproject.toml, not checked yet."""
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
     try:
         data = file.read_bytes()
         if b"distify" not in data:
             return {}
-        table = tomllib.loads(data.decode("utf-8")).get("tool", {}).get("distify", {})
+        table = toml(data.decode("utf-8")).get("tool", {}).get("distify", {})
     except RecursionError:
         raise OptionError(f"{file}: nested too deeply to be parsed") from None
     except (OSError, ValueError, AttributeError) as error:
@@ -204,3 +200,18 @@ def read_table(file: Path) -> dict[str, Any]:
     if not isinstance(table, dict):
         raise OptionError(f"{file}: [tool.distify] must be a table")
     return table
+
+
+def toml(text: str) -> dict[str, Any]:
+    """What a TOML text says.
+
+    Raises:
+        ValueError: it is none.
+        RecursionError: it is nested too deeply.
+    """
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    found: dict[str, Any] = tomllib.loads(text)
+    return found

@@ -6,12 +6,11 @@ lines are replaced, put in or taken out, and what comes out is parsed and compar
 
 from __future__ import annotations
 
-import copy
 import json
 import re
-import sys
 from collections.abc import Iterator, Mapping
-from typing import Any
+
+from .options import toml
 
 HEADER = re.compile(r"""\s*\[\s*(["']?)tool\1\s*\.\s*(["']?)distify\2\s*\]""")
 KEY = re.compile(r"""(?P<begin>\s*(?P<quote>["']?)(?P<key>[\w-]+)(?P=quote)\s*=\s*)""")
@@ -104,7 +103,7 @@ def end_of_string(text: str, at: int) -> int:
 
 def check(before: str, after: str, values: Mapping[str, str | int | None]) -> None:
     """Raises `Unwritable` unless the new text says what was wanted, and nothing else has changed."""
-    wanted = copy.deepcopy(parsed(before))
+    wanted = toml(before)
     table = wanted.setdefault("tool", {}).setdefault("distify", {})
     for name, value in values.items():
         keys = [key for key in table if key.replace("-", "_") == name]
@@ -113,7 +112,7 @@ def check(before: str, after: str, values: Mapping[str, str | int | None]) -> No
         if value is not None:
             table[keys[-1] if keys else name] = value
     try:
-        found = parsed(after)
+        found = toml(after)
     except ValueError:
         found = {}
     found.setdefault("tool", {}).setdefault("distify", {})
@@ -123,13 +122,3 @@ def check(before: str, after: str, values: Mapping[str, str | int | None]) -> No
             f"the options are written in a form that isn't changed by itself; write [tool.distify] as a table of its "
             f"own, with {lines or 'no zero_stage'}"
         )
-
-
-def parsed(text: str) -> dict[str, Any]:
-    """What a TOML text says."""
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
-    found: dict[str, Any] = tomllib.loads(text)
-    return found

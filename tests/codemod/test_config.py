@@ -14,8 +14,8 @@ from distify.codemod import __main__ as entry
 from distify.codemod.cli import app
 from distify.codemod.commands import config as command
 from distify.codemod.configuring import QUESTIONS
-from distify.codemod.options import read_pyproject
-from distify.codemod.tomledit import Unwritable, parsed, statements, with_values
+from distify.codemod.options import read_pyproject, toml
+from distify.codemod.tomledit import Unwritable, statements, with_values
 
 PROJECT = """\
 # the project
@@ -208,11 +208,11 @@ WORDS = st.sampled_from(
 def test_any_text_is_kept_or_refused(text):
     assert "".join(text[begin:end] for begin, end in statements(text)) == text
     try:
-        before = parsed(text)
+        before = toml(text)
     except ValueError:
         return
     try:
-        after = parsed(with_values(text, {"accumulate": 3}))
+        after = toml(with_values(text, {"accumulate": 3}))
     except (Unwritable, AttributeError):
         return
     assert after["tool"]["distify"].pop("accumulate") == 3
