@@ -14,11 +14,17 @@ PATIENCE = 20.0  # seconds; a driver that hangs is no reason to
 
 def gpus(environment: Mapping[str, str]) -> int:
     """How many GPUs a run may use."""
-    visible = environment.get("CUDA_VISIBLE_DEVICES")
-    if visible is not None:
-        names = [name.strip() for name in visible.split(",")]
-        return next((k for k, name in enumerate(names) if name in ("", "-1")), len(names))
-    return len(gpu_names())
+    limit = visible(environment)
+    return len(gpu_names()) if limit is None else limit
+
+
+def visible(environment: Mapping[str, str]) -> int | None:
+    """How many GPUs the environment leaves visible; `None` if it says nothing of them."""
+    text = environment.get("CUDA_VISIBLE_DEVICES")
+    if text is None:
+        return None
+    names = [name.strip() for name in text.split(",")]
+    return next((k for k, name in enumerate(names) if name in ("", "-1")), len(names))
 
 
 def gpu_names() -> list[str]:

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Callable
 
+from ..launching.machine import visible
 from .sources import Unable
 
 
@@ -44,7 +45,5 @@ def device_for(wanted: str, size: int, count: Callable[[], int] | None = None) -
 def gpus() -> int:
     """How many GPUs this process may use; told without torch."""
     there = len([path for path in glob.glob("/dev/nvidia*") if re.fullmatch(r"/dev/nvidia\d+", path)])
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    if visible is None:
-        return there
-    return min(there, len([name for name in visible.split(",") if name.strip() not in ("", "-1")]))
+    limit = visible(os.environ)
+    return there if limit is None else min(there, limit)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from distify.codemod.verify.devices import device_for
+from distify.codemod.verify.devices import device_for, gpus
 from distify.codemod.verify.main import verify
 from distify.codemod.verify.request import Request
 from distify.codemod.verify.running import Job, run
@@ -198,6 +198,15 @@ def test_where_runs_compute():
     assert "1 GPU for 2 processes" in note
     with pytest.raises(Unable):
         device_for("cuda", 2, lambda: 1)
+
+
+def test_gpus_are_those_that_are_there_and_visible(monkeypatch):
+    monkeypatch.setattr("glob.glob", lambda pattern: [f"/dev/nvidia{k}" for k in (*range(4), "ctl")])
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert gpus() == 4
+    for visible, count in (("0,3", 2), ("", 0), ("1,2,-1,3", 2), ("0,1,2,3,4,5", 4)):
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+        assert gpus() == count
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
