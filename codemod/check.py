@@ -16,7 +16,7 @@ from .report.stream import complain, harmless, put, put_lines, say
 from .rewrite import Result
 from .selection import Selections
 from .targets import STDIN, Item, check_home
-from .writing import PartlyWritten
+from .writing import all_or_nothing
 
 FOUND = 1
 """Exit code: an error or a warning was found. Notes alone are none."""
@@ -59,36 +59,28 @@ class Checking:
 
 def check(asked: Checking) -> int:
     """Checks files and returns the exit code."""
-    request = asked.request
     try:
-        items = [replace(item, target=item.path) for item in inputs(request)]
-        asked.selections.at(".")
+        return _check(asked)
     except (FileError, OptionError) as error:
         complain(str(error))
         return FAILED
+
+
+def _check(asked: Checking) -> int:
+    items = [replace(item, target=item.path) for item in inputs(asked.request)]
+    asked.selections.at(".")
     done, failed, roots = look(asked, items)
     fixed: list[Result] = []
     if asked.fix and not failed:
-        try:
+        with all_or_nothing():
             check_home(done, roots)
             deliver(done, asked.quiet)
-        except PartlyWritten as error:
-            complain(str(error))
-            return FAILED
-        except FileError as error:
-            complain(f"{error}; nothing was written")
-            return FAILED
         fixed = [result for _, result in done if result.changed]
     if fixed:
-        new = {id(item): result.data for item, result in done if not result.followed}
-        datas = [next((data for key, data in new.items() if key == id(item)), item.data) for item in items]
-        done, failed, _ = look(asked, [replace(item, data=data) for item, data in zip(items, datas)])
+        new = {item.path: result.data for item, result in done}
+        done, failed, _ = look(asked, [replace(item, data=new.get(item.path, item.data)) for item in items])
     results = [result for _, result in done]
-    try:
-        show(asked, results, fixed, failed)
-    except FileError as error:
-        complain(str(error))
-        return FAILED
+    show(asked, results, fixed, failed)
     if not items and not asked.quiet:
         complain("no Python files found")
     if failed:

@@ -18,7 +18,7 @@ from .rewrite import InternalError, Result
 from .rewriter import Planner, Rewriter
 from .source import SourceError
 from .targets import STDIN, Item, check_home, check_page, placed, target
-from .writing import PartlyWritten, Replacement, other_names, write_all
+from .writing import Replacement, all_or_nothing, other_names, write_all
 
 BUG = "This is a mistake of distify; nothing was written. Please report it together with the file."
 
@@ -63,40 +63,30 @@ class Request:
 def convert(request: Request) -> int:
     """Converts files and returns the exit code. Nothing is written if one of them fails or is refused."""
     try:
-        items = list(inputs(request))
-        items = [replace(item, target=target(request.out, item, len(items))) for item in items]
-        check_page(request.page)
+        return _convert(request)
     except FileError as error:
         complain(str(error))
         return FAILED
+
+
+def _convert(request: Request) -> int:
+    items = list(inputs(request))
+    items = [replace(item, target=target(request.out, item, len(items))) for item in items]
+    check_page(request.page)
     done, failed, roots = converted(request, items)
-    try:
-        done = placed(request.out, done)
-        if request.out is None:
-            check_home(done, roots)
-    except FileError as error:
-        complain(str(error))
-        return FAILED
+    done = placed(request.out, done)
+    if request.out is None:
+        check_home(done, roots)
     refused = any(result.refused for _, result in done)
     differ = [(item, result) for item, result in done if result.changed]
     goes = request.options.partial or not (failed or refused)
     if goes and request.writes:
-        try:
+        with all_or_nothing():
             deliver(done, request.quiet)
-        except PartlyWritten as error:
-            complain(str(error))
-            return FAILED
-        except FileError as error:
-            complain(f"{error}; nothing was written")
-            return FAILED
-    try:
-        if goes and request.diff and request.format == "text":
-            put_diff(line for _, result in differ for line in unified(result.path, result.before, result.data))
-        written = goes and request.writes and request.out is None
-        hand_over(request, [result for _, result in done], written, failed)
-    except FileError as error:
-        complain(str(error))
-        return FAILED
+    if goes and request.diff and request.format == "text":
+        put_diff(line for _, result in differ for line in unified(result.path, result.before, result.data))
+    written = goes and request.writes and request.out is None
+    hand_over(request, [result for _, result in done], written, failed)
     scripts = [item.target for item, result in differ if result.entry and item.target != STDIN]
     # A single file named is asked about; a hook names a thousand, of which most train nothing.
     named = len(items) == 1 and not items[0].root

@@ -6,7 +6,7 @@ import contextlib
 import os
 import stat
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from .files import FileError, check_regular, read, reason
@@ -14,6 +14,17 @@ from .files import FileError, check_regular, read, reason
 
 class PartlyWritten(FileError):
     """Some files could not be written, and others could not be given their former bytes back."""
+
+
+@contextlib.contextmanager
+def all_or_nothing() -> Iterator[None]:
+    """What fails in here says that nothing was written, unless it says what was."""
+    try:
+        yield
+    except PartlyWritten:
+        raise
+    except FileError as error:
+        raise FileError(f"{error}; nothing was written") from None
 
 
 @dataclass(frozen=True)
