@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from ..codes import CODES
 from ..links import change_page, rule_page
 from ..rewrite import Result
 from ..version import version
 from .diff import unified
 from .outcome import Outcome
-from .views import STATES, View, levels
+from .views import View, edits, entry, levels, states
 
 VERSION = 1
 """Of the format: raised when a member changes its meaning or goes; new members may come at any time."""
@@ -22,7 +21,6 @@ VERSION = 1
 def render(results: Sequence[Result], outcome: Outcome) -> bytes:
     """A JSON document."""
     views = [View(result) for result in results]
-    findings = [item for result in results for item in result.findings]
     document = {
         "version": VERSION,
         "tool": {"name": "distify", "version": version()},
@@ -30,9 +28,9 @@ def render(results: Sequence[Result], outcome: Outcome) -> bytes:
         "written": outcome.written,
         "summary": {
             "files": len(views),
-            **{state: sum(view.state == state for view in views) for state in STATES},
-            **{f"{level}s": count for level, count in levels(findings).items()},
-            "changes": sum(len(result.changes) for result in results),
+            **states(views),
+            **{f"{level}s": count for level, count in levels(results).items()},
+            "changes": edits(results),
         },
         "failures": list(outcome.failures),
         "files": [on_file(view) for view in views],
@@ -52,11 +50,7 @@ def on_file(view: View) -> dict[str, Any]:
         "imported": result.followed,
         "findings": [
             {
-                "code": item.code,
-                "level": item.level,
-                "title": CODES[item.code].title,
-                "message": item.message,
-                "hint": item.hint,
+                **entry(item),
                 **asdict(view.place(item.span)),
                 "url": rule_page(item.code),
             }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ..codes import LEVELS
 from ..fstrings import Text
 from ..phrases import plural
 from ..rewrite import Result
@@ -26,13 +25,13 @@ def summary(results: Sequence[Result], fixed: Sequence[Result]) -> Iterator[Line
     for result in fixed:
         kinds = ", ".join(f"{kind} {count}" for kind, count in result.counts.items())
         yield [(result.path, "bold"), (f": fixed: {kinds}", "")]
-    counts = levels([item for result in results for item in result.findings])
+    counts = levels(results)
     training = sum(result.training for result in results)
     looked = f"{plural(len(results), 'file')}, {training} of a training script"
     if not any(counts.values()):
         yield [("nothing found", "green"), (f" in {looked}", "")]
         return
-    told = ", ".join(plural(counts[level], level) for level in LEVELS if counts[level])
+    told = ", ".join(plural(count, level) for level, count in counts.items() if count)
     yield [(told, "bold"), (f" in {looked}", "")]
     mended = [result for result in results if result.changed]
     if mended:

@@ -10,16 +10,15 @@ import html
 import re
 from collections.abc import Iterator, Sequence
 
-from ..codes import LEVELS
 from ..findings import Finding
 from ..links import rule_page
 from ..phrases import plural
 from ..rewrite import Result
 from .blocks import Block, blocks, reasons
 from .outcome import Outcome
-from .views import View, levels, printable
+from .views import View, amount, edits, levels, printable, states, units
 
-LIMIT = 65_536
+LIMIT = 65_536  # characters, as the strictest count has it: UTF-16 code units
 FAILURES = 20  # are named
 SMALL = 200  # characters in which nothing more can be said
 FULL, FINDINGS, NAME = 0, 1, 2
@@ -40,14 +39,15 @@ def render(results: Sequence[Result], outcome: Outcome) -> bytes:
 
 def headline(views: Sequence[View], outcome: Outcome) -> str:
     """The summary in a heading and a line."""
-    count = {state: sum(view.state == state for view in views) for state in ("changed", "refused")}
-    parts = [f"{plural(count[state], 'file')} {outcome.told(state)}" for state in count if count[state]]
+    count = states(views)
+    parts = [
+        f"{plural(count[state], 'file')} {outcome.told(state)}" for state in ("changed", "refused") if count[state]
+    ]
     parts += [f"{plural(len(outcome.failures), 'file')} could not be read"] if outcome.failures else []
-    found = levels([item for view in views for item in view.result.findings])
-    edits = sum(len(view.result.changes) for view in views)
-    numbers = ", ".join([*(plural(found[level], level) for level in LEVELS), plural(edits, "change")])
+    results = [view.result for view in views]
+    counts = [*(plural(number, level) for level, number in levels(results).items()), plural(edits(results), "change")]
     said = ", ".join(parts) or "nothing to change"
-    return f"### distify {outcome.verb}: {said}\n\n{plural(len(views), 'file')} looked at: {numbers}."
+    return f"### distify {outcome.verb}: {said}\n\n{plural(len(views), 'file')} looked at: {', '.join(counts)}."
 
 
 def fitted(top: str, views: Sequence[View], outcome: Outcome) -> str:
@@ -55,17 +55,17 @@ def fitted(top: str, views: Sequence[View], outcome: Outcome) -> str:
     text = top
     for view in views:
         text += section(view, FULL, outcome)
-        if size(text) > LIMIT:
+        if units(text) > LIMIT:
             break
     else:
         return text
-    room = LIMIT - size(top) - size(note(len(views), len(views)))
+    room = LIMIT - units(top) - units(note(len(views), len(views)))
     told: list[str] = []
     for view in views:
         name = section(view, NAME, outcome)
-        if size(name) > room:
+        if units(name) > room:
             break
-        room -= size(name)
+        room -= units(name)
         told.append(name)
     cut = len(told)
     for tier in (FINDINGS, FULL):  # the findings of all files come before the diff of any
@@ -73,7 +73,7 @@ def fitted(top: str, views: Sequence[View], outcome: Outcome) -> str:
             if room < SMALL:
                 break
             better = section(view, tier, outcome)
-            more = size(better) - size(told[index])
+            more = units(better) - units(told[index])
             if more <= room:
                 room -= more
                 told[index] = better
@@ -88,18 +88,10 @@ def note(cut: int, unnamed: int) -> str:
     return f"\n> [!NOTE]\n> {said} `distify rewrite --diff` or `--report report.html` shows everything.\n"
 
 
-def size(text: str) -> int:
-    """The length of a text as the strictest count has it: in UTF-16 code units."""
-    return len(text.encode("utf-16-le", "surrogatepass")) // 2
-
-
 def section(view: View, tier: int, outcome: Outcome) -> str:
     """What is said of one file."""
     result = view.result
-    found = levels(result.findings)
-    counts = [plural(len(result.changes), "change")] if result.changes else []
-    counts += [plural(found[level], level) for level in LEVELS if found[level]]
-    title = f"<code>{html.escape(view.path)}</code>: {', '.join([outcome.told(view.state), *counts])}"
+    title = f"<code>{html.escape(view.path)}</code>: {', '.join([outcome.told(view.state), *amount(result)])}"
     if tier == NAME:
         return f"\n- {title}\n"
     lines = [line for item in result.findings for line in on_finding(view, item)]

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ..codes import CODES, LEVELS
 from ..findings import Finding
 from ..links import DOCS, rule_page
 from ..phrases import plural
@@ -19,7 +18,7 @@ from ..version import version
 from .blocks import Block, bare, blocks, reasons
 from .outcome import Outcome
 from .sides import rows
-from .views import STATES, View, levels, printable
+from .views import View, amount, edits, entry, levels, printable, states
 
 
 def page(results: Sequence[Result], verb: str, *, written: bool = False, failures: Sequence[str] = ()) -> bytes:
@@ -34,17 +33,19 @@ def page(results: Sequence[Result], verb: str, *, written: bool = False, failure
     outcome = Outcome(verb, written, failures)
     views = [View(result) for result in results]
     told = [view for view in views if view.result.changed or view.result.findings]
-    found = levels([item for view in views for item in view.result.findings])
-    counts = [(outcome.told(state), sum(view.state == state for view in views)) for state in STATES]
-    edits = sum(len(view.result.changes) for view in views)
+    changed = edits(results)
     params = {
         "verb": verb,
         "version": version(),
         "docs": DOCS,
         "counts": [
-            *((f"{noun(number, 'file')} {told_as}", number) for told_as, number in counts if number),
-            (noun(edits, "change"), edits),
-            *((noun(found[level], level), found[level]) for level in LEVELS),
+            *(
+                (f"{noun(number, 'file')} {outcome.told(state)}", number)
+                for state, number in states(views).items()
+                if number
+            ),
+            (noun(changed, "change"), changed),
+            *((noun(number, level), number) for level, number in levels(results).items()),
         ],
         "failures": [printable(line) for line in failures],
         "files": [on_file(view, number, outcome) for number, view in enumerate(told, 1)],
@@ -61,15 +62,12 @@ def on_file(view: View, number: int, outcome: Outcome) -> dict[str, Any]:
     """What the page shows of one file."""
     parts = list(blocks(view))
     shown = {line.old for block in parts for line in block.lines}
-    found = levels(view.result.findings)
-    counts = [plural(len(view.result.changes), "change")] if view.result.changes else []
-    counts += [plural(found[level], level) for level in LEVELS if found[level]]
     return {
         "id": f"file-{number}",
         "path": view.path,
         "state": view.state,
         "done": outcome.told(view.state),
-        "counts": ", ".join(counts),
+        "counts": ", ".join(amount(view.result)),
         "findings": [on_finding(view, item, view.place(item.span).line in shown) for item in view.result.findings],
         "blocks": [on_block(block) for block in parts],
     }
@@ -82,11 +80,7 @@ def on_finding(view: View, item: Finding, shown: bool) -> dict[str, Any]:
     end = place.end_column if place.end_line == place.line else len(source) + 1
     cuts = (source[: place.column - 1], source[place.column - 1 : end - 1], source[end - 1 :])
     return {
-        "code": item.code,
-        "level": item.level,
-        "title": CODES[item.code].title,
-        "message": item.message,
-        "hint": item.hint,
+        **entry(item),
         "url": rule_page(item.code),
         "line": place.line,
         "column": place.column,

@@ -23,7 +23,7 @@ from ..version import version
 from .fingerprints import fingerprints
 from .outcome import Outcome
 from .roots import Root
-from .views import Place, Shown, View
+from .views import Place, Shown, View, units
 
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 BASE = "%SRCROOT%"
@@ -183,7 +183,7 @@ def replacement(view: View, shown: Shown) -> Json:
         end = {"endLine": hunk.old_end + 1, "endColumn": 1}
     else:
         last = lines_of(view.text.source)[-1] if view.old else ""
-        end = {"endLine": max(len(view.old), 1), "endColumn": len(last.encode("utf-16-le", "surrogatepass")) // 2 + 1}
+        end = {"endLine": max(len(view.old), 1), "endColumn": units(last) + 1}
     start = {"startLine": hunk.old + 1, "startColumn": 1}
     if view.old and hunk.old == len(view.old):  # behind the last line
         start = {"startLine": end["endLine"], "startColumn": end["endColumn"]}

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from ..changes import Change, Hunk, belongs, hunks, lines_of
-from ..codes import LEVELS
+from ..codes import CODES, LEVELS
 from ..edits import Span
 from ..findings import Finding
 from ..fstrings import Text
+from ..phrases import plural
 from ..rewrite import Result
 from ..source import SourceError, decode
 
@@ -112,7 +113,7 @@ class View:
             return 1
         start = self.text.starts[line - 1]
         above = self.text.source[start : self.text.offset(line, column)]
-        return (len(above.encode("utf-16-le", "surrogatepass")) // 2 if utf16 else len(above)) + 1
+        return (units(above) if utf16 else len(above)) + 1
 
 
 def readable(data: bytes, path: str) -> str:
@@ -128,6 +129,39 @@ def printable(path: str) -> str:
     return path.replace(os.sep, "/").encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def levels(findings: Sequence[Finding]) -> dict[str, int]:
+def units(text: str) -> int:
+    """The length of a text in UTF-16 code units."""
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+def states(views: Sequence[View]) -> dict[str, int]:
+    """How many files there are in each state."""
+    return {state: sum(view.state == state for view in views) for state in STATES}
+
+
+def levels(results: Iterable[Result]) -> dict[str, int]:
     """How many findings there are of each level."""
-    return {level: sum(item.level == level for item in findings) for level in LEVELS}
+    found = [item.level for result in results for item in result.findings]
+    return {level: found.count(level) for level in LEVELS}
+
+
+def edits(results: Iterable[Result]) -> int:
+    """How many changes there are."""
+    return sum(len(result.changes) for result in results)
+
+
+def amount(result: Result) -> list[str]:
+    """What there is to be read of one file: `3 changes`, `1 error`."""
+    counts = [plural(edits([result]), "change")] if result.changes else []
+    return counts + [plural(count, level) for level, count in levels([result]).items() if count]
+
+
+def entry(item: Finding) -> dict[str, str]:
+    """A finding in words, for JSON and for templates."""
+    return {
+        "code": item.code,
+        "level": item.level,
+        "title": CODES[item.code].title,
+        "message": item.message,
+        "hint": item.hint,
+    }

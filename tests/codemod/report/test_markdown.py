@@ -10,7 +10,8 @@ import pytest
 from distify.codemod.edits import Span
 from distify.codemod.findings import finding
 from distify.codemod.report.formats import render
-from distify.codemod.report.markdown import LIMIT, escaped, size
+from distify.codemod.report.markdown import LIMIT, escaped
+from distify.codemod.report.views import units
 
 from .samples import SOURCE, alone, converted, refused
 
@@ -82,7 +83,7 @@ def test_words_of_messages_mean_nothing_in_markdown():
 def test_a_long_comment_is_cut_with_a_note(count, kept):
     many = [replace(converted(), path=f"😀{number}.py") for number in range(count)]
     text = comment(*many)
-    assert LIMIT * 0.9 < size(text) <= LIMIT
+    assert LIMIT * 0.9 < units(text) <= LIMIT
     note = re.search(
         r"> \[!NOTE\]\n> A comment holds 65,536 characters: details of (\d+) files are left out here(.*)\.", text
     )
@@ -98,5 +99,5 @@ def test_failures_and_findings_without_end_fit_too():
     wrong = finding("DST203", Span(1, 0, 1, 5), "x" * 3000)
     long = replace(refused(), findings=(wrong,) * 50)
     text = comment(long, failures=["y" * 2000] * 2000)
-    assert size(text) <= LIMIT
+    assert units(text) <= LIMIT
     assert "1980 more" in text
