@@ -12,7 +12,7 @@ from .options import OptionError, Options
 from .plan import Plan
 from .program import Module, Program
 from .report.findings import listing, summary
-from .report.stream import complain, harmless, put, put_lines, say
+from .report.stream import complain, put, put_lines, say
 from .rewrite import Result
 from .selection import Selections
 from .targets import STDIN, Item, check_home
@@ -110,8 +110,7 @@ def show(asked: Checking, results: list[Result], fixed: list[Result], failed: li
         FileError: standard output is closed, or the disk is full.
     """
     if asked.form == "text":
-        lines = listing(results, asked.quiet)
-        put_lines([(harmless(piece), style) for piece, style in line] for line in lines)
+        put_lines(listing(results, asked.quiet))
     else:
         from .report.formats import render
 

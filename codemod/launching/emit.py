@@ -9,7 +9,6 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from ..options import OptionError, flag, variable
-from ..templates import launch
 from .processes import PORT
 from .quoting import Unquotable, shell, unexpanded, yaml
 from .settings import ENVIRONMENT, FLAG
@@ -91,6 +90,8 @@ def job_file(form: str, run: Run, job: Job, environment: Mapping[str, str]) -> b
     Raises:
         OptionError: a word that the file can't hold.
     """
+    from ..templates import launch
+
     nodes, nproc = int(run.processes.nnodes), int(run.processes.nproc)
     params: dict[str, Any] = {
         "nodes": nodes,

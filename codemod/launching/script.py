@@ -114,15 +114,15 @@ def spreads(module: Module) -> bool:
 
 def init_calls(module: Module) -> Iterator[ast.Call]:
     """Calls of `runtime.init`, by whatever name the file has for it."""
-    names = set(bound_names(module.tree))
-    for node in ast.walk(module.tree):
+    names = set(bound_names(module))
+    for node in module.nodes if names else ():
         if isinstance(node, ast.Call) and ast.unparse(node.func) in names:
             yield node
 
 
-def bound_names(tree: ast.Module) -> Iterator[str]:
+def bound_names(module: Module) -> Iterator[str]:
     """What `distify.runtime.init` is called in a file."""
-    for node in ast.walk(tree):
+    for node in module.nodes:
         if isinstance(node, ast.ImportFrom) and node.level == 0:
             for alias in node.names:
                 name = alias.asname or alias.name

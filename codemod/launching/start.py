@@ -7,15 +7,18 @@ import shlex
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ..files import reason
 from ..options import variable
 from ..report.stream import complain, put, say
-from ..report.text import Line
 from ..spawned import unlaunched
 from . import machine
 from .processes import Processes
 from .settings import FLAG, Setting
+
+if TYPE_CHECKING:
+    from ..report.text import Line
 
 NO_TORCH = (
     "torch is not installed beside distify, and there is no torchrun on the path: pip install 'torch-distify[torch]', "

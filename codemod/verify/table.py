@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from ..phrases import plural
-from ..report.text import Line
 from .found import Check, Row
 from .outcome import Outcome
+
+if TYPE_CHECKING:
+    from ..report.text import Line
 
 WIDTH = 79
 NAME, VALUE, FAR = 32, 16, 11
