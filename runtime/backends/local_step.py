@@ -33,6 +33,7 @@ class LocalStep:
         self.optimizer = optimizer
         self.parts: dict[Tensor, nn.Parameter] = {}
         self.states: dict[Tensor, State] = {}  # by parameter: the part's state
+        self.raw: dict[Tensor, State] = {}  # by parameter: the same, as it was when it was last shown
         self.shown: dict[Tensor, State] = {}  # by parameter: what the optimizer shows of it between steps
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -90,19 +91,17 @@ class LocalStep:
         return {key: local(value) if isinstance(value, DTensor) else value for key, value in shown.items()}
 
     def _show(self, p: Tensor, part: Tensor, inner: State) -> None:
-        """Put the part's state under the parameter, as sharded tensors where it has one value per element."""
-        known, kept = self.shown.get(p), self.states.get(p)
-        if kept is inner and known is not None and len(known) == len(inner):
-            changed = (key for key, value in inner.items() if not self._same(known.get(key, self), value))
-            if next(changed, None) is None:
-                return
-        shown = self.optimizer.state[p]
-        shown.clear()
-        for key, value in inner.items():
-            sharded = isinstance(p, DTensor) and state_like(value, part.shape)
-            shown[key] = wrap_like(value, p) if sharded else value  # type: ignore[arg-type]
-        self.states[p], self.shown[p] = inner, dict(shown)
+        """Put the part's state under the parameter, as sharded tensors where it has one value per element.
 
-    @staticmethod
-    def _same(shown: Any, value: Any) -> bool:
-        return shown is value or (isinstance(shown, DTensor) and shown._local_tensor is value)
+        What is there since the last step stays: making a sharded tensor costs more than the step of a small parameter.
+        """
+        shown, raw = self.optimizer.state[p], self.raw.get(p)
+        if raw is None or self.states.get(p) is not inner or raw.keys() != inner.keys():
+            shown.clear()
+            raw = self.raw[p] = {}
+            self.states[p], self.shown[p] = inner, {}
+        for key, value in inner.items():
+            if raw.get(key, self) is not value:
+                sharded = isinstance(p, DTensor) and state_like(value, part.shape)
+                shown[key] = wrap_like(value, p) if sharded else value  # type: ignore[arg-type]
+                raw[key], self.shown[p][key] = value, shown[key]

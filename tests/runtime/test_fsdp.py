@@ -121,6 +121,9 @@ def objects() -> dict[str, Any]:
     x = torch.ones(2, 6)
     found["forward"] = bool(torch.allclose(m(x), copied(x)))
     train(runtime, m, optimizer, 1)
+    shown = [value for state in optimizer.state.values() for value in state.values()]
+    train(runtime, m, optimizer, 1)  # the state is made once, not at each step
+    found["state"] = all(a is b for a, b in zip(shown, (v for s in optimizer.state.values() for v in s.values())))
     found["independent"] = gap(dict(copied.state_dict()), dict(plain.state_dict()))
     try:
         pickle.dumps(m)
@@ -144,7 +147,7 @@ def test_objects_stay_what_they_were(pool2: Pool) -> None:
     for found in pool2.run(objects):
         same = {"": 0.0}
         assert found == {
-            **dict.fromkeys(("same", "printed", "keys", "numel", "groups", "to", "method", "forward"), True),
+            **dict.fromkeys(("same", "printed", "keys", "numel", "groups", "to", "method", "forward", "state"), True),
             **dict.fromkeys(("copied", "part", "independent"), same),
             **dict.fromkeys(("pickle", "double", "part as double"), True),
         }
