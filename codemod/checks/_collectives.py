@@ -31,7 +31,7 @@ FULLY_SHARDED = (
 
 
 class Collectives:
-    """The calls of a program that all processes must make, and its functions that make some. In `Facts.shared`."""
+    """The calls of a program that all processes must make, and its functions that make some."""
 
     def __init__(self, facts: Facts) -> None:
         self.sharded = any(name in file.calls for file in facts.program for name in FULLY_SHARDED)
@@ -46,28 +46,27 @@ class Collectives:
                 name = self._name(file, node, backwards) if isinstance(node, ast.Call) else ""
                 if name:
                     self._direct[node] = name
+                    function = file.enclosing(node, ast.FunctionDef, ast.AsyncFunctionDef)
+                    if function is not None:
+                        self._inside.setdefault(function, name)
         self._spread(facts)
 
     def _spread(self, facts: Facts) -> None:
         """Functions that make collective calls, by what they call."""
-        for call, name in self._direct.items():
-            for file in facts.program:
-                if file.holds(call):
-                    function = file.enclosing(call, ast.FunctionDef, ast.AsyncFunctionDef)
-                    if function is not None:
-                        self._inside.setdefault(function, name)
+        calls = [
+            (function, [ref.node for ref in file.value(node.func).defs])
+            for file in facts.program
+            for node in file.nodes
+            if isinstance(node, ast.Call) and (function := file.enclosing(node, ast.FunctionDef)) is not None
+        ]
         changed = True
         while changed:
             changed = False
-            for file in facts.program:
-                for node in file.nodes:
-                    function = file.enclosing(node, ast.FunctionDef) if isinstance(node, ast.Call) else None
-                    if function is None or function in self._inside or not isinstance(node, ast.Call):
-                        continue
-                    inner = [ref.node for ref in file.value(node.func).defs if ref.node in self._inside]
-                    if inner:
-                        self._inside[function] = self._inside[inner[0]]
-                        changed = True
+            for function, called in calls:
+                name = next((self._inside[item] for item in called if item in self._inside), "")
+                if name and function not in self._inside:
+                    self._inside[function] = name
+                    changed = True
 
     def _name(self, facts: Facts, call: ast.Call, backwards: set[int]) -> str:
         """What a call does together with the other processes, "" if it does nothing so."""
@@ -121,7 +120,4 @@ class Collectives:
 
 def of_program(facts: Facts) -> Collectives:
     """The collectives of the program of a file."""
-    found = facts.shared.get("collectives")
-    if not isinstance(found, Collectives):
-        found = facts.shared["collectives"] = Collectives(facts)
-    return found
+    return facts.worked_out(Collectives)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ..facts.places import last_name
 from ..facts.ranks import Mark
-from ..rules._source import FUNCTIONS, ancestors
+from ..rules._source import FUNCTIONS, ancestors, before
 
 if TYPE_CHECKING:
     from ..facts.model import Facts
@@ -18,7 +18,7 @@ SAYS = ("main", "rank", "master", "zero", "primary", "chief")
 
 
 class Guards:
-    """Tells what is guarded by the number of the process. Of one program, kept in `Facts.shared`."""
+    """Tells what is guarded by the number of the process. Of one program."""
 
     def __init__(self, facts: Facts) -> None:
         self._files = facts.program
@@ -48,7 +48,7 @@ class Guards:
         """
         if self.test_of(facts, node, perhaps=perhaps) is not None:
             return True
-        function = next((item for item in ancestors(facts, node) if isinstance(item, FUNCTIONS)), None)
+        function = facts.enclosing(node, *FUNCTIONS)
         if function is None or function in seen:
             return False
         if perhaps and getattr(function, "decorator_list", []):
@@ -68,10 +68,10 @@ class Guards:
             if isinstance(item, (ast.If, ast.While, ast.IfExp)) and child is not item.test:
                 tests = [item.test]
             elif isinstance(item, ast.BoolOp):
-                tests = list(before(item.values, child))
+                tests = item.values[: item.values.index(child)] if isinstance(child, ast.expr) else []
             if any(self.asks(facts, test, perhaps) for test in tests):
                 return item
-            for above in preceding(item, child):
+            for above in before(facts, child):
                 leaves = isinstance(above, ast.If) and isinstance(above.body[-1], LEAVES) and not above.orelse
                 if isinstance(above, ast.If) and leaves and self.asks(facts, above.test, perhaps):
                     return above
@@ -97,32 +97,9 @@ class Guards:
 
 def of_program(facts: Facts) -> Guards:
     """The guards of the program of a file."""
-    found = facts.shared.get("guards")
-    if not isinstance(found, Guards):
-        found = facts.shared["guards"] = Guards(facts)
-    return found
-
-
-def before(values: list[ast.expr], child: ast.AST) -> Iterator[ast.expr]:
-    """The operands that are asked before another one."""
-    for value in values:
-        if value is child:
-            return
-        yield value
-
-
-def preceding(parent: ast.AST, child: ast.AST) -> Iterator[ast.stmt]:
-    """The statements before one in its block."""
-    for name in ("body", "orelse", "finalbody"):
-        block = getattr(parent, name, None)
-        if isinstance(block, list) and any(item is child for item in block):
-            for item in block:
-                if item is child:
-                    return
-                yield item
+    return facts.worked_out(Guards)
 
 
 def may_ask(facts: Facts, node: ast.AST) -> bool:
     """Whether code that can't be looked into may ask for the number of the process: by what it is called."""
-    name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
-    return any(word in name.lower() for word in SAYS)
+    return isinstance(node, ast.expr) and any(word in last_name(node).lower() for word in SAYS)

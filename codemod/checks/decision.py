@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from ..facts.ranks import Mark, is_own
 from ..findings import Finding, finding
-from ..rules._source import FUNCTIONS, LOOPS
+from ..rules._source import FUNCTIONS, LOOPS, ancestors
 from . import Kind, check
 from ._collectives import of_program as collectives_of
 
@@ -68,10 +69,7 @@ def steers(facts: Facts, node: ast.If | ast.While) -> bool:
 
 def around(facts: Facts, node: ast.AST) -> Iterator[ast.AST]:
     """What is around a node in its function."""
-    found = facts.parents.get(node)
-    while found is not None and not isinstance(found, FUNCTIONS):
-        yield found
-        found = facts.parents.get(found)
+    return takewhile(lambda item: not isinstance(item, FUNCTIONS), ancestors(facts, node))
 
 
 def leaves(facts: Facts, node: ast.AST, branch: ast.AST) -> bool:

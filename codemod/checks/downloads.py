@@ -11,6 +11,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ..facts.places import last_name
 from ..findings import Finding, finding
 from ..rules._downloads import fetches
 from ..rules._source import FUNCTIONS, ancestors, function_of, position
@@ -56,5 +57,4 @@ def in_turn(facts: Facts, call: ast.Call) -> bool:
 
 def waits(call: ast.Call) -> bool:
     """Whether a call lets processes wait for each other."""
-    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-    return name in TURNS
+    return last_name(call.func) in TURNS

@@ -5,10 +5,10 @@ plateau.step(val_loss)      # of this process's share of the validation set
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ..facts.places import passed
 from ..facts.ranks import is_own
 from ..facts.values import Role
 from ..findings import Finding, finding
@@ -23,6 +23,5 @@ if TYPE_CHECKING:
 def schedules(facts: Facts) -> Iterator[Finding]:
     """`scheduler.step(metric)` with a metric that was not reduced."""
     for call, callee in method_calls(facts, "step"):
-        given: list[ast.expr] = [*call.args, *(keyword.value for keyword in call.keywords)]
-        if has_role(facts, callee.value, Role.SCHEDULER) and any(is_own(facts.value(item)) for item in given):
+        if has_role(facts, callee.value, Role.SCHEDULER) and any(is_own(facts.value(item)) for item in passed(call)):
             yield finding("DST253", call)

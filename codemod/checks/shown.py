@@ -14,6 +14,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ..facts.places import passed
 from ..facts.ranks import is_own
 from ..findings import Finding, finding
 from ..rules._source import is_exit, position
@@ -35,8 +36,7 @@ METHODS = frozenset(
 def shown(facts: Facts) -> Iterator[Finding]:
     """Prints, logs and trackers that are given what was not reduced."""
     for call in sorted((node for node in facts.nodes if isinstance(node, ast.Call)), key=position):
-        given = [item.value if isinstance(item, ast.Starred) else item for item in call.args]
-        given += [keyword.value for keyword in call.keywords]
+        given = [item.value if isinstance(item, ast.Starred) else item for item in passed(call)]
         if is_sink(facts, call) and not ends(facts, call) and any(is_own(facts.value(item)) for item in given):
             yield finding("DST551", call)
 

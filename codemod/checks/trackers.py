@@ -9,6 +9,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ..facts.places import passed
 from ..facts.ranks import Mark
 from ..findings import Finding, finding
 from ..rules._source import position
@@ -29,7 +30,6 @@ def trackers(facts: Facts) -> Iterator[Finding]:
         name = facts.names.qualified(call.func) or ""
         if name not in STARTS and not name.endswith(".SummaryWriter"):
             continue
-        given = [*call.args, *(keyword.value for keyword in call.keywords)]
-        own = any(Mark.RANK in facts.value(item).ranks for item in given)
+        own = any(Mark.RANK in facts.value(item).ranks for item in passed(call))
         if not own and not guards_of(facts).guarded(facts, call, perhaps=True):
             yield finding("DST851", call)

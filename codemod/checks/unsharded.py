@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..facts.local import deep_sources
+from ..facts.places import passed
 from ..findings import Finding, finding
 from . import Kind, check
 
@@ -32,7 +33,6 @@ def trained_on(facts: Facts, loader: object) -> bool:
     for file in facts.program:
         for step in file.steps:
             for forward in step.forwards if step.backwards else ():
-                given = [*forward.call.args, *(keyword.value for keyword in forward.call.keywords)]
-                if any(loader in deep_sources(file.value(item)) for item in given):
+                if any(loader in deep_sources(file.value(item)) for item in passed(forward.call)):
                     return True
     return False

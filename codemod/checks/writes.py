@@ -10,6 +10,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ..facts.places import passed
 from ..facts.ranks import Mark
 from ..facts.saved import SAVES
 from ..findings import Finding, finding
@@ -54,7 +55,7 @@ def is_memory(facts: Facts, node: ast.expr) -> bool:
 def is_shared(facts: Facts, call: ast.Call) -> bool:
     """Whether all processes make a call, on the same file."""
     guards = guards_of(facts)
-    told = [*call.args, *(keyword.value for keyword in call.keywords)]
+    told = passed(call)
     if isinstance(call.func, ast.Attribute):
         told.append(call.func.value)
     if any(is_memory(facts, item) for item in told):

@@ -23,6 +23,8 @@ from .steps import position
 from .values import EMPTY, Dep, Value
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..findings import Finding
 
 MAX_PASSES = 12
@@ -58,7 +60,7 @@ def analyse_program(program: Program, budget: Budget = UNLIMITED) -> list[Facts]
     parents = {child: parent for parent in nodes for child in ast.iter_child_nodes(parent)}
     names = Names(program.modules, parents)
     files = [_bare(module, parents, names) for module in program.modules if module.path]
-    shared: dict[str, Any] = {}
+    shared: dict[Callable[[Facts], Any], Any] = {}
     for facts in files:
         facts.program, facts.shared, facts.budget = files, shared, budget
     if not (any(_may_train(facts) for facts in files) and any(map(_names_gradient, nodes))):

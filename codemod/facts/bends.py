@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from . import creation
 from .losses import is_pure
 from .marks import Bend
-from .places import last_name
+from .places import last_name, passed
 from .replacing import replace
 from .values import EMPTY, Dep, Value, union
 
@@ -245,9 +245,8 @@ def _is_repeatable(node: ast.expr) -> bool:
     """Whether an expression can be written twice: pure, or the count of a mask by methods without effects."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         name = node.func.attr
-        given = [*node.args, *(keyword.value for keyword in node.keywords)]
         harmless = (name in LINEAR | GUARDS and not name.endswith("_")) or name in ("any", "all", "count_nonzero")
-        return harmless and all(_is_repeatable(part) for part in [node.func.value, *given])
+        return harmless and all(_is_repeatable(part) for part in [node.func.value, *passed(node)])
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         return node.func.id in ("len", "float", "int", "max") and all(_is_repeatable(part) for part in node.args)
     if isinstance(node, ast.Compare):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ..findings import Finding, finding
 from . import owners
 from .model import Facts, HandUpdate
-from .places import statement_of
+from .places import passed, statement_of
 from .values import EMPTY, Value
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def _stores(statement: ast.stmt) -> tuple[list[ast.expr], list[ast.expr]]:
     while isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute):
         if call.func.attr.endswith("_"):
             stored = [_held(call.func.value)]
-        computed += [*call.args, *[item.value for item in call.keywords]]
+        computed += passed(call)
         call = call.func.value
     return stored, computed
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from .collectives import SPACE, agreed_inside
+from .places import last_name
 from .ranks import RANK, Mark, added, held, of
 from .values import EMPTY, FunctionRef, Role, Value, union
 
@@ -69,7 +70,7 @@ def followed(ip: Interpreter, node: ast.expr, value: Value, frame: Frame) -> Val
 def _called(ip: Interpreter, node: ast.Call) -> frozenset[object]:
     """What a call gives: of torch and of Python, what goes in; of the program's own functions, what they return."""
     callee = ip.current.get(node.func, EMPTY)
-    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    name = last_name(node.func)
     qualified = ip.names.qualified(node.func) or callee.ref or ""
     if qualified in RUNTIME:
         return RANK

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..budget import UNLIMITED, Budget
 from .marks import Arrival, Bend, Count, Draw, Full, Gathered, Opened, Pad, Reduction, Size, Split
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from ..findings import Finding
     from .names import Names
     from .values import Value
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -152,7 +154,7 @@ class Facts:
         entry_statement: the first statement that matters when the program runs (seed, device, model, data): the init
             call goes right before it; `None` in a file that no run starts from.
         program: the facts of all files of the program, this one's among them, the script's first.
-        shared: what rules have worked out for the whole program, by name; one for all its files.
+        shared: what rules have worked out for the whole program, by what makes it; one for all its files.
         is_training: whether the file trains a model at all (else it is left alone).
         budget: the time that all this may take.
     """
@@ -192,8 +194,15 @@ class Facts:
     findings: list[Finding] = field(default_factory=list)
     budget: Budget = UNLIMITED
     program: list[Facts] = field(default_factory=list, repr=False)
-    shared: dict[str, Any] = field(default_factory=dict, repr=False)
+    shared: dict[Callable[[Facts], Any], Any] = field(default_factory=dict, repr=False)
     _text: SourceText | None = None
+
+    def worked_out(self, make: Callable[[Facts], T]) -> T:
+        """What is worked out once for the whole program, by the first of its files that asks."""
+        if make not in self.shared:
+            self.shared[make] = make(self)
+        found: T = self.shared[make]
+        return found
 
     def holds(self, node: ast.AST) -> bool:
         """Whether a node stands in this file."""

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from .made import InPlace, MadeOptimizer
+from .places import passed
 from .replacing import replace
 from .values import EMPTY, Role, Value, union
 
@@ -80,7 +81,7 @@ def in_place(
 def loose_in(ip: Interpreter, node: ast.Call) -> frozenset[str]:
     """Source texts of the parameters of no module among the arguments of an optimizer, `*params` for a list of them."""
     found: set[str] = set()
-    todo: list[ast.AST] = [*node.args, *[item.value for item in node.keywords]]
+    todo: list[ast.AST] = [*passed(node)]
     while todo:
         part = todo.pop()
         value = ip.current.get(part, EMPTY)

@@ -23,6 +23,11 @@ def last_name(node: ast.expr) -> str:
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
+def passed(call: ast.Call) -> list[ast.expr]:
+    """All that a call is given, by position and by name."""
+    return [*call.args, *(keyword.value for keyword in call.keywords)]
+
+
 def stands_in(parents: Parents, node: ast.AST | None, outer: ast.AST) -> bool:
     """Whether a node stands inside another one, or is it."""
     while node is not None and node is not outer:

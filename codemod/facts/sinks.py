@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from . import combining, edited, order
 from .marks import Arrival, Count, Gathered, Reduction
 from .naming import argument_of, needs_name, of_text
+from .places import passed
 from .replacing import replace
 from .values import COUNTED, PACKED, REDUCED, Batch, Dep, Value, tensor
 
@@ -188,7 +189,7 @@ def _globalise(ip: Interpreter, node: ast.expr, frame: Frame) -> None:
     if value.is_sample and value.built == {node}:
         sizes = [node.left, node.right] if isinstance(node, ast.BinOp) else []
         if isinstance(node, ast.Call):
-            sizes = [*node.args, *[keyword.value for keyword in node.keywords]]
+            sizes = passed(node)
         for part in sizes:
             for item in part.elts if isinstance(part, (ast.Tuple, ast.List)) else [part]:
                 _globalise_size(ip, item, frame)

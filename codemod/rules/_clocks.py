@@ -32,7 +32,8 @@ class Apart:
     Names, attributes, properties and functions of the program carry what they were made from, in whatever file.
     """
 
-    def __init__(self, program: list[Facts]) -> None:
+    def __init__(self, facts: Facts) -> None:
+        program = facts.program
         self.handlers = {id(item) for file in program for item in _handlers(file)}
         self.used = bool(self.handlers) or any(file.calls.get(name) for file in program for name in CLOCKS)
         self.attributes: set[str] = set()
@@ -101,10 +102,7 @@ class Apart:
 
 def of_program(facts: Facts) -> Apart:
     """That of the program of a file, worked out once."""
-    if "apart" not in facts.shared:
-        facts.shared["apart"] = Apart(facts.program)
-    found: Apart = facts.shared["apart"]
-    return found
+    return facts.worked_out(Apart)
 
 
 def _parts(facts: Facts, node: ast.expr) -> Iterator[ast.AST]:

@@ -66,10 +66,7 @@ class Fetched:
 
 def of_program(facts: Facts) -> Fetched:
     """That of the program of a file, worked out once."""
-    if "fetched" not in facts.shared:
-        facts.shared["fetched"] = Fetched(facts)
-    found: Fetched = facts.shared["fetched"]
-    return found
+    return facts.worked_out(Fetched)
 
 
 def roots(facts: Facts) -> Iterator[ast.AST]:

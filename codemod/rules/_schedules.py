@@ -11,6 +11,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ..facts.places import passed
 from ..findings import Finding, finding
 from ._source import contains, dotted, is_runtime_call
 
@@ -24,7 +25,7 @@ def schedules(facts: Facts, step: Step, schedulers: list[ast.Call], counted: lis
         return
     counters = {dotted(item.target) for item in counted if isinstance(item, ast.AugAssign)}
     for call in schedulers:
-        given = [*call.args, *(item.value for item in call.keywords)]
+        given = passed(call)
         for item in given[1:] if is_runtime_call(facts, call, "step") else given:
             if follows(facts, step, item, counters, losses=True):
                 yield finding("DST218", call)
@@ -44,7 +45,7 @@ def set_by(facts: Facts, node: ast.AST) -> list[ast.expr]:
     inner = [part for item in facts.value(node.func).defs for part in ast.walk(item.node)]
     sets = any(isinstance(part, (ast.Assign, ast.AugAssign)) and any(map(is_rate, targets(part))) for part in inner)
     steps = any(isinstance(part, ast.Attribute) and part.attr in ("backward", "step") for part in inner)
-    return [*node.args, *(item.value for item in node.keywords)] if sets and not steps else []
+    return passed(node) if sets and not steps else []
 
 
 def targets(node: ast.Assign | ast.AugAssign) -> list[ast.expr]:

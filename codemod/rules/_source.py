@@ -187,6 +187,22 @@ def index_in(block: list[ast.stmt], statement: ast.stmt) -> int:
     return next(index for index, item in enumerate(block) if item is statement)
 
 
+def before(facts: Facts, node: ast.AST) -> list[ast.stmt]:
+    """The statements of a block before one of them; none for another node."""
+    if not isinstance(node, ast.stmt):
+        return []
+    block = facts.block(node)
+    return block[: index_in(block, node)]
+
+
+def after(facts: Facts, node: ast.AST) -> list[ast.stmt]:
+    """The statements of a block after one of them; none for another node."""
+    if not isinstance(node, ast.stmt):
+        return []
+    block = facts.block(node)
+    return block[index_in(block, node) + 1 :]
+
+
 def smallest_run(facts: Facts, nodes: Iterable[ast.AST]) -> Run | None:
     """The smallest run of statements of one block that holds all nodes; `None` if they share no function body."""
     chains = [list(statements_around(facts, node)) for node in nodes]

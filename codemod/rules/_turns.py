@@ -17,7 +17,7 @@ from ._fetched import Fetched
 from ._fetched import of_program as fetched_of
 from ._order import asks_for_files, before_start, on_main_only, shared_condition
 from ._settle import Training
-from ._source import FUNCTIONS, LOOPS, RUNTIME, ancestors, calls, enclosing_with
+from ._source import FUNCTIONS, LOOPS, RUNTIME, after, ancestors, calls, enclosing_with
 from ._writers import openers, writers
 
 if TYPE_CHECKING:
@@ -79,16 +79,8 @@ def leaves_out(facts: Facts, node: ast.If) -> Iterator[ast.stmt]:
     leaves = {type(item) for item in inner if isinstance(item, PATHS)}
     child: ast.AST = node
     for item in ancestors(facts, node) if leaves else ():
-        yield from later(item, child)
+        yield from after(facts, child)
         ends = isinstance(item, LOOPS) and ast.Return not in leaves
         if ends or isinstance(item, (*FUNCTIONS, ast.ClassDef, ast.Module)):
             return
         child = item
-
-
-def later(parent: ast.AST, child: ast.AST) -> Iterator[ast.stmt]:
-    """The statements of a block after one of them."""
-    for name in ("body", "orelse", "finalbody"):
-        block = getattr(parent, name, None)
-        if isinstance(block, list) and any(item is child for item in block):
-            yield from block[next(i for i, item in enumerate(block) if item is child) + 1 :]

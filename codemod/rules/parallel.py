@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..edits import Argument, Delete, Ref, Replace, Span
+from ..facts.places import passed
 from ..facts.values import Role
 from ..findings import finding
 from . import Outcome, rule
@@ -113,7 +114,7 @@ def on_device(facts: Facts) -> Iterator[Outcome]:
     for forward in facts.forwards:
         if not isinstance(forward.call.func, ast.expr) or not facts.value(forward.call.func).wrapped:
             continue
-        for item in [*forward.call.args, *[keyword.value for keyword in forward.call.keywords]]:
+        for item in passed(forward.call):
             value = facts.value(item)
             if isinstance(item, ast.Name) and value.leaf and value.is_sample and not is_moved(facts, item):
                 params = {"runtime": facts.runtime_name, "part": Ref.to(item)}

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from itertools import combinations
 from typing import TYPE_CHECKING
 
+from ..facts.places import passed
 from ..facts.values import Role
 from ..findings import finding
 from . import Outcome, rule
@@ -90,8 +91,7 @@ def of_engines(facts: Facts) -> Iterator[Outcome]:
 
 def changes_type(facts: Facts, call: ast.Call, callee: ast.Attribute) -> bool:
     """Whether a method call gives a model another type."""
-    given = [*call.args, *[item.value for item in call.keywords]]
-    return callee.attr != "to" or any(facts.names.qualified(item) in TYPES for item in given)
+    return callee.attr != "to" or any(facts.names.qualified(item) in TYPES for item in passed(call))
 
 
 def beside_training(facts: Facts, call: ast.Call) -> bool:
