@@ -40,6 +40,7 @@ class Batches:
     sources: list[Source] = field(default_factory=list)
     tensors: WeakTensorKeyDictionary = field(default_factory=WeakTensorKeyDictionary)
     _sites: dict[tuple[str, int], Source] = field(default_factory=dict)
+    _ids: set[int] = field(default_factory=set)  # of those tensors, and of some that are gone
 
     def source(self, name: str, totals: Sequence[int] | None = None) -> Source:
         """Begin a pass over a loader."""
@@ -87,14 +88,24 @@ class Batches:
         source.made += 1
         held = list(leaves(batch))
         made.shapes = frozenset(tuple(tensor.shape) for tensor in held if tensor.is_floating_point())
+        self._ids = set(map(id, self.tensors))
         for tensor in held:
-            self.tensors[tensor] = made
+            self._enter(tensor, made)
         return made
 
+    def _enter(self, tensor: Tensor, batch: Batch) -> None:
+        self.tensors[tensor] = batch
+        self._ids.add(id(tensor))
+
     def copied(self, tensor: Tensor, copy: Tensor) -> None:
-        """Enter a copy of a tensor: it names the batch that the tensor does, if that does."""
+        """Enter a copy of a tensor: it names the batch that the tensor does, if that does.
+
+        Most copies are of parameters and gradients, many in a step: their ids tell without a look at weak references.
+        """
+        if id(tensor) not in self._ids:
+            return
         if tensor.dim() and (known := self.tensors.get(tensor)) is not None:  # type: ignore[no-untyped-call]
-            self.tensors[copy] = known
+            self._enter(copy, known)
 
     def current(self, caller: str, of: Any = None) -> Batch:
         """The batch that a value belongs to.
