@@ -23,6 +23,7 @@ REASONS: Mapping[str, str] = MappingProxyType(
         "parameters": "parameters are needed whole here, and a sharded backend keeps them in parts",
         "precision": "the script's own mixed precision gives way to the one that is asked for when the script starts",
         "prepare": "gradients are shared, and parameters sharded, from here on",
+        "processes": "the original runs on one process, and decides nothing by which one it is",
         "random numbers": "drawn at the size of the whole batch, then sliced: the numbers of the original",
         "reduction": "the batch dimension disappears here, so this is the value over the whole batch from here on",
         "setup": "starts the process group where the script runs under a launcher",

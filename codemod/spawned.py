@@ -14,17 +14,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
+from .launchers import MEETING, OWN
+
 TICK = 0.1  # seconds between two looks at the processes
 GENTLE = 3.0  # seconds between asking processes to end and ending them
 TAIL = 12  # lines of standard error that are shown of a failure
 
 # What a launcher says to one process: of its own, of the others, where they meet, and what the runtime notes of it.
-OF_A_PROCESS = frozenset(
-    {
-        *("RANK", "LOCAL_RANK", "GROUP_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"),
-        *("MASTER_ADDR", "MASTER_PORT", "_DISTIFY_RESTARTED"),
-    }
-)
+OF_A_PROCESS = frozenset({*OWN, *MEETING, "_DISTIFY_RESTARTED"})
 
 
 def unlaunched(environment: Mapping[str, str]) -> dict[str, str]:

@@ -158,6 +158,13 @@ ENTRIES = (
         "do it in a statement of its own, after runtime.init(…): with runtime.main_first():",
     ),
     Code(
+        "DST132",
+        "note",
+        "question about processes",
+        "the original knows of one only, so what it finds is written in the place of the question",
+        "",
+    ),
+    Code(
         "DST118",
         "warning",
         "hand-made batch left whole",

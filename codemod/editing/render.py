@@ -195,7 +195,8 @@ def fitted(module: cst.Module, node: cst.BaseExpression, parent: cst.CSTNode | N
             isinstance(node, cst.Lambda) and isinstance(parent, cst.FormattedStringExpression)
         )
         return parenthesized(node) if needs and not bare else node
-    operand = isinstance(parent, cst.BaseExpression) and not is_atom(node)
+    whole = isinstance(node, cst.Integer) and not isinstance(parent, cst.Attribute)  # 0.real is none
+    operand = isinstance(parent, cst.BaseExpression) and not (is_atom(node) or whole)
     if isinstance(node, cst.GeneratorExp) or operand or not stands_alone(module.code_for_node(node)):
         return parenthesized(node)
     return node

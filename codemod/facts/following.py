@@ -11,6 +11,7 @@ import ast
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from ..launchers import NUMBERS
 from .collectives import SPACE, agreed_inside
 from .places import last_name
 from .ranks import RANK, Mark, added, held, of
@@ -26,7 +27,6 @@ OWN_ATTRIBUTES = ("is_main_process", "is_local_main_process", "process_index", "
                   "global_rank", "local_rank", "node_rank")  # fmt: skip
 LAUNCHERS = ("accelerate.", "lightning.", "lightning_fabric.", "pytorch_lightning.")
 RUNTIME = ("distify.runtime.rank", "distify.runtime.is_main")
-VARIABLES = ("RANK", "LOCAL_RANK", "SLURM_PROCID", "SLURM_LOCALID", "OMPI_COMM_WORLD_RANK", "GROUP_RANK")
 # Functions of these give the same for the same arguments; what others do with a number, nobody knows.
 PURE = ("torch.", "math.", "numpy.", "builtins.", "statistics.", "sklearn.metrics.", "scipy.")
 # What these tell of a value is not its numbers.
@@ -142,7 +142,7 @@ def _attribute(ip: Interpreter, node: ast.Attribute, value: Value) -> frozenset[
 def _variable(ip: Interpreter, base: ast.expr | None, key: ast.expr) -> frozenset[object]:
     """Whether something is a variable of the environment by which a launcher tells a process its number."""
     environment = base is None or ip.names.qualified(base) == "os.environ"
-    return RANK if environment and isinstance(key, ast.Constant) and key.value in VARIABLES else frozenset()
+    return RANK if environment and isinstance(key, ast.Constant) and key.value in NUMBERS else frozenset()
 
 
 MATCHES: dict[type[ast.cmpop], Callable[[int, int], bool]] = {

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 from collections.abc import Mapping
 
+from ..launchers import STARTED
 from ..spawned import program
 
 PATIENCE = 20.0  # seconds; a driver that hangs is no reason to
@@ -55,7 +56,7 @@ def starter() -> list[str] | None:
 
 def several_tasks(environment: Mapping[str, str]) -> str:
     """What says that another launcher started this command several times at once; empty if none did."""
-    for name in ("SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"):
+    for name in STARTED:
         if environment.get(name, "").isdigit() and int(environment[name]) > 1:
             return f"{name}={environment[name]}"
     return ""

@@ -107,6 +107,7 @@ SAMPLES: dict[str, str | tuple[str, Options]] = {
     "DST131": script(
         "", before="from torchvision.datasets import MNIST\nfor x in MNIST('.', download=True):\n    pass"
     ),
+    "DST132": script("", before="main = not torch.distributed.is_initialized()"),
     "DST140": whole("out, kinds"),
     "DST141": whole("out[mask], kinds[mask]", "mask = torch.arange(9) < 5\n"),
     "DST142": HEAD + MODEL + "import gym\nenv = gym.make('CartPole-v1')\n" + GAME,

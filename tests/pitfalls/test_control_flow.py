@@ -104,11 +104,13 @@ def test_p39_one_rank_skips_a_step(trial: Trial) -> None:
 TIMED = """
     import time
 
+    from tests.pitfalls.ranks import is_second
+
     model = nn.Linear(5, 2)
     optimizer = optim.SGD(model.parameters(), lr=0.1)
     start = time.time()
     steps = 0
-    if os.environ["RANK"] == "1":
+    if is_second():
         start -= 1000  # its clock is ahead
     while True:
         for x, y in DataLoader(data, batch_size=6):

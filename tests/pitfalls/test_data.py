@@ -219,6 +219,8 @@ def test_p07_batch_sampler_keeps_its_batches(trial: Trial) -> None:
 DOWNLOADED = """
     import time
 
+    from tests.pitfalls.ranks import is_second
+
 
     class Digits(Dataset):
         def __init__(self, root, download=False):
@@ -240,7 +242,7 @@ DOWNLOADED = """
             return features[i], labels[i]
 
 
-    if os.environ["RANK"] == "1":
+    if is_second():
         time.sleep(0.1)
     train = Digits(".", download=True)
     print(len(train))
