@@ -20,9 +20,10 @@ from .state import DistifyError, state
 SMALL = 4096  # elements up to which values are accumulated in double precision
 
 
-def all_reduce(x: Tensor, op: Any = None) -> Tensor:
-    """Reduce a contiguous tensor over all ranks, in place (sum if `op` is not given); returns it."""
-    reach(dist.all_reduce, x, op=dist.ReduceOp.SUM if op is None else op, group=state.reduce_group)
+def all_reduce(x: Tensor, op: Any = None, group: dist.ProcessGroup | None = None) -> Tensor:
+    """Reduce a contiguous tensor over all ranks or a group, in place (sum if `op` is not given); returns it."""
+    group = state.reduce_group if group is None else group
+    reach(dist.all_reduce, x, op=dist.ReduceOp.SUM if op is None else op, group=group)
     return x
 
 

@@ -53,7 +53,7 @@ def piece(value: Tensor | Piece) -> Piece:
 
 
 def share(tensors: Mapping[str, Tensor | Piece], rank: int, world_size: int) -> dict[str, Piece]:
-    """What this rank writes: its pieces, and of the tensors that all ranks hold those that fall to it, by size."""
+    """What this rank writes: its pieces, and of what several ranks hold alike that which falls to it."""
     found, loads = dict[str, Piece](), [0] * world_size
     whole = [(key, value) for key, value in tensors.items() if isinstance(value, Tensor)]
     for key, value in sorted(whole, key=lambda item: -item[1].nbytes):
@@ -61,8 +61,9 @@ def share(tensors: Mapping[str, Tensor | Piece], rank: int, world_size: int) -> 
         loads[writer] += value.nbytes + 1024
         if writer == rank:
             found[key] = piece(value)
-    for key, part in tensors.items():
-        if isinstance(part, Piece):
+    for k, (key, part) in enumerate((key, part) for key, part in tensors.items() if isinstance(part, Piece)):
+        which, copies = part.copy
+        if k % copies == which or 0 in part.shape:
             empty = rank == 0 and 0 in part.shape  # without a box it would not be known
             found[key] = piece(torch.empty(part.shape, dtype=part.dtype)) if empty else part
     return found

@@ -12,13 +12,15 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed import ProcessGroup
+from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 
 from ..batchnorm import share_statistics
 from ..collectives import begin_backward
 from ..state import DistifyError, state
+from . import meshes
 from .base import group_parameters
 from .buckets import sparse_parameters
 from .elementwise import refusal, state_like
@@ -73,11 +75,20 @@ class FSDP(PartedGradients):
 
     @property
     def mesh(self) -> DeviceMesh:
-        """All ranks, in one dimension."""
+        """All ranks in one dimension, or groups of those that share the parts of a model."""
         if self._mesh is None:
-            assert state.device is not None
-            self._mesh = init_device_mesh(state.device.type, (state.world_size,))
+            self._mesh = meshes.of_ranks(self.width)
         return self._mesh
+
+    @property
+    def width(self) -> int:
+        """How many ranks share the parts of a model; other such groups hold the same."""
+        assert state.config is not None
+        return getattr(state.config, "shard_size", None) or state.world_size
+
+    def holders(self) -> ProcessGroup | None:
+        """The ranks that share the parts with this one."""
+        return self.mesh.get_group(1) if self.mesh.ndim > 1 else None
 
     def prepare(self, modules: Sequence[nn.Module], optimizers: Sequence[Optimizer]) -> None:
         """Cut the modules into parts; point the optimizers at the parts, with the parts of their state.
@@ -252,7 +263,7 @@ class FSDP(PartedGradients):
             grad = p.grad
             if grad is not None:
                 mine = grad._values() if grad.is_sparse else local(grad)
-                found.append(Part(mine, k, isinstance(grad, DTensor) or state.rank == 0))
+                found.append(Part(mine, k, isinstance(grad, DTensor) or state.rank % self.width == 0))
         return found
 
     def step(self, optimizer: Optimizer, closure: Any = None) -> Any:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed import ProcessGroup
 from torch.optim import Optimizer
 
 from ..collectives import all_reduce
@@ -35,6 +36,10 @@ class Part:
 class PartedGradients:
     """The part of the protocol that works on gradients which lie in parts."""
 
+    def holders(self) -> ProcessGroup | None:
+        """The ranks that hold all parts between them; `None` for all ranks."""
+        return None
+
     def parts(self, parameters: Iterable[Tensor]) -> list[Part]:
         """This rank's parts of the gradients of these parameters, by their position."""
         raise NotImplementedError
@@ -51,15 +56,24 @@ class PartedGradients:
         self, parameters: Sequence[Tensor], max_norm: float, norm_type: float, error_if_nonfinite: bool
     ) -> Tensor:
         """Clip this rank's parts by the norm over all of them."""
-        return clip_norm_(self.parts(parameters), len(parameters), max_norm, norm_type, error_if_nonfinite)
+        parts = self.parts(parameters)
+        total = total_norm(parts, len(parameters), norm_type, self.holders())
+        return clip_norm_(parts, total, max_norm, norm_type, error_if_nonfinite)
 
     def clip_grad_value_(self, parameters: Sequence[Tensor], clip_value: float) -> None:
         """Clamp this rank's parts."""
         clip_value_(self.parts(parameters), clip_value)
 
 
-def total_norm(parts: Sequence[Part], owners: int, norm_type: float) -> Tensor:
-    """Norm of the whole gradients' norms, as `torch.nn.utils.get_total_norm` defines it; 0-dim, equal on all ranks."""
+def total_norm(parts: Sequence[Part], owners: int, norm_type: float, holders: ProcessGroup | None = None) -> Tensor:
+    """Norm of the whole gradients' norms, as `torch.nn.utils.get_total_norm` defines it; 0-dim, equal on all ranks.
+
+    Args:
+        parts: this rank's.
+        owners: how many parameters they are parts of.
+        norm_type: order of the norm.
+        holders: ranks that hold all parts between them, if not all ranks do: others hold the same.
+    """
     device = parts[0].grad.device if parts else state.device
     infinite = norm_type in (float("inf"), float("-inf"))
     sums = torch.zeros(owners, dtype=torch.float64, device=device)
@@ -73,24 +87,23 @@ def total_norm(parts: Sequence[Part], owners: int, norm_type: float) -> Tensor:
         else:
             sums.index_add_(0, index, norms.abs() ** norm_type if norm_type else norms)
     if infinite:
-        all_reduce(sums, dist.ReduceOp.MAX if norm_type > 0 else dist.ReduceOp.MIN)
+        all_reduce(sums, dist.ReduceOp.MAX if norm_type > 0 else dist.ReduceOp.MIN, holders)
         whole = sums
     else:
-        all_reduce(sums)
+        all_reduce(sums, group=holders)
         whole = sums ** (1.0 / norm_type) if norm_type else sums
     total = torch.linalg.vector_norm(whole, norm_type) if owners else whole.sum()
     return total.to(_norm_type(parts))
 
 
 def clip_norm_(
-    parts: Sequence[Part], owners: int, max_norm: float, norm_type: float, error_if_nonfinite: bool
+    parts: Sequence[Part], total: Tensor, max_norm: float, norm_type: float, error_if_nonfinite: bool
 ) -> Tensor:
-    """`torch.nn.utils.clip_grad_norm_` over parts; returns the norm before.
+    """`torch.nn.utils.clip_grad_norm_` over parts whose norm is known; returns it.
 
     Raises:
         RuntimeError: the norm is not finite and `error_if_nonfinite` is set; on all ranks.
     """
-    total = total_norm(parts, owners, norm_type)
     if error_if_nonfinite and not bool(total.isfinite()):
         raise RuntimeError(
             f"The total norm of order {norm_type} for gradients from `parameters` is non-finite, so it cannot be "

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from torch.distributed.tensor import DTensor
 
+from .meshes import copy_of, seat
 from .sharded import local
 
 Box = tuple[tuple[int, ...], Tensor]  # where its first element stands in the whole, and its values
@@ -23,14 +24,16 @@ class Piece:
     Attributes:
         shape: of the whole.
         dtype: of its elements.
-        boxes: what this rank holds; the boxes of all ranks cover the whole once.
+        boxes: what this rank holds; the boxes of all ranks cover the whole once, or as often as there are copies.
         source: what the backend made it from, and shares memory with.
+        copy: which of the ranks that hold the same boxes this is, and how many they are.
     """
 
     shape: torch.Size
     dtype: torch.dtype
     boxes: list[Box]
     source: Any = None
+    copy: tuple[int, int] = (0, 1)
 
     def box(self, offsets: tuple[int, ...]) -> Tensor:
         """The values of the box that begins there."""
@@ -39,11 +42,11 @@ class Piece:
 
 def of_rows(tensor: DTensor) -> Piece:
     """The part of a tensor that is cut along its first dimension, as FSDP cuts."""
-    mine, mesh = local(tensor.detach()), tensor.device_mesh
-    rows = -(-tensor.shape[0] // mesh.size())
-    first = min(rows * mesh.get_local_rank(), tensor.shape[0])
+    mine, (place, count) = local(tensor.detach()), seat(tensor)
+    rows = -(-tensor.shape[0] // count)
+    first = min(rows * place, tensor.shape[0])
     boxes = [((first, *[0] * (tensor.dim() - 1)), mine)] if mine.numel() else []
-    return Piece(tensor.shape, tensor.dtype, boxes, tensor)
+    return Piece(tensor.shape, tensor.dtype, boxes, tensor, copy_of(tensor))
 
 
 def of_range(shape: torch.Size, start: int, values: Tensor) -> Piece:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
 from ..state import DistifyError
+from .meshes import seat
 
 _DATA: Any = Tensor.data
 
@@ -88,10 +89,9 @@ def whole(x: Tensor) -> Tensor:
 
 def shard_like(value: Tensor, like: DTensor) -> DTensor:
     """This rank's part of a whole tensor, laid out as `like`; no communication, `value` is equal on all ranks."""
-    mesh = like.device_mesh
-    parts = torch.chunk(value.detach(), mesh.size(), 0)
-    rank = mesh.get_local_rank()
-    part = parts[rank] if rank < len(parts) else value.detach()[:0]
+    place, count = seat(like)
+    parts = torch.chunk(value.detach(), count, 0)
+    part = parts[place] if place < len(parts) else value.detach()[:0]
     part = part.to(local(like).device, copy=True).contiguous()
     return wrap_like(part, like)
 
