@@ -122,7 +122,7 @@ def _plan(module: Module, facts: Facts, kind: Kind, options: Options, selection:
     told = selection.of([*told, *wrong], module.path)
     if kind is Kind.CONVERTED:
         left = mending(left, told)
-    return Plan(left, shown, facts.is_training, facts.entry_statement is not None, told)
+    return Plan(left, shown, facts.is_training, facts.entry_statement is not None, told, kept=kind is Kind.BY_HAND)
 
 
 def summary(edits: list[Edit], refused: list[Finding]) -> list[Finding]:

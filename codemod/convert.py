@@ -144,7 +144,6 @@ def converted(
     follows = request.follow and list(request.paths) != [STDIN]
     rewriter = Rewriter(module_bytes if follows else None, planner)
     given = {os.path.realpath(item.name): item for item in items}
-    results: list[Result] = []
     failed: dict[str, str] = {}
 
     def attempt(name: str, work: Callable[[], None]) -> None:
@@ -165,7 +164,7 @@ def converted(
         for number, name in enumerate(scripts, 1):
             shown.at(f"{name} (script {number} of {len(scripts)})")
             attempt(name, partial(plan, rewriter, request.options, name))
-        attempt("", lambda: results.extend(rewriter.results()))
+        results = rewriter.results(attempt)
     told = [pair_of(given, result) for result in results if result.path not in failed]
     return told, list(failed.values()), [root for name in scripts for root in rewriter.roots(name)]
 

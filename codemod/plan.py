@@ -24,13 +24,17 @@ TOO_LONG = "DST905"
 
 @dataclass(frozen=True)
 class Plan:
-    """What the rules ask for in one file; `told` are findings that keep nothing from being edited."""
+    """What the rules ask for in one file; `told` are findings that keep nothing from being edited.
+
+    `kept` says that the file must stay as it is, whatever other scripts ask for.
+    """
 
     edits: list[Edit]
     findings: list[Finding]
     training: bool
     entry: bool
     told: list[Finding] = field(default_factory=list)
+    kept: bool = False
 
 
 def make_plans(program: Program, options: Options) -> list[tuple[Module, Plan]]:
@@ -106,8 +110,8 @@ class File:
         self.plans[script] = plan
 
     def refused(self, script: str) -> bool:
-        """Whether something can't be converted for a script."""
-        return any(item.level == "error" for item in self.plans[script].findings)
+        """Whether something can't be converted for a script, or must not be."""
+        return self.plans[script].kept or any(item.level == "error" for item in self.plans[script].findings)
 
     def gave_up(self, script: str) -> bool:
         """Whether the analysis of a script that this is a part of took too long."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
 from .files import within
 from .nearby import Nearby
@@ -14,9 +15,15 @@ from .program import Module, Program, has_main_guard, project_root
 from .rewrite import InternalError, Result, careful, check_syntax
 from .source import SourceError
 
+Attempt = Callable[[str, Callable[[], None]], None]
 Planner = Callable[[Program, Options], "list[tuple[Module, Plan]]"]
 
 GRACE = 4  # a second conversion may take so many times the budget of the first
+
+
+def at_once(name: str, work: Callable[[], None]) -> None:
+    """Does the work on a file; what goes wrong ends all of it."""
+    work()
 
 
 class Rewriter:
@@ -118,8 +125,11 @@ class Rewriter:
         found.path = found.path if found.plans else module.path
         return found
 
-    def results(self) -> list[Result]:
+    def results(self, attempt: Attempt = at_once) -> list[Result]:
         """The conversions of all files, in the order in which they were met.
+
+        Args:
+            attempt: does the work on a file or a script; it may let the others go on where that fails.
 
         Raises:
             InternalError: a mistake of distify.
@@ -127,24 +137,40 @@ class Rewriter:
         refused = self._refused()
         for key, file in self._files.items():
             if file.plans and key not in refused:
-                with careful(file.path):
-                    file.edit()
+                attempt(file.path, partial(self._edit, file))
         for path, options in self._roots:
-            with careful(path):
-                self._check(path, options)
+            attempt(path, partial(self._check, path, options))
         return [file.result() for file in self._files.values()]
 
+    def _edit(self, file: File) -> None:
+        with careful(file.path):
+            file.edit()
+
     def _refused(self) -> set[str]:
-        """The files of every script of which something is refused and that is not to be converted in part."""
+        """The files of every script of which something is refused and that is not to be converted in part, or in one
+        of whose files nothing may be changed for the sake of another script."""
         found: set[str] = set()
+        files = {path: [key for key, file in self._files.items() if path in file.plans] for path, _ in self._roots}
         for path, options in self._roots:
-            files = [key for key, file in self._files.items() if path in file.plans]
-            if not options.partial and any(self._files[key].refused(path) for key in files):
-                found.update(files)
+            own = files[path]
+            if not options.partial and any(self._files[key].refused(path) for key in own):
+                found.update(own)
+        changed = True
+        while changed:
+            changed = False
+            for path, options in self._roots:
+                halved = any(key in found and self._files[key].plans[path].edits for key in files[path])
+                if halved and not options.partial and not found.issuperset(files[path]):
+                    found.update(files[path])
+                    changed = True
         return found
 
     def _check(self, path: str, options: Options) -> None:
         """A second conversion must change nothing."""
+        with careful(path):
+            self._stable(path, options)
+
+    def _stable(self, path: str, options: Options) -> None:
         texts = {key: file.text for key, file in self._files.items() if file.text is not None}
         if real(path) not in texts and not any(path in self._files[key].plans for key in texts):
             return

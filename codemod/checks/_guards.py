@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..facts.places import last_name
 from ..facts.ranks import Mark
-from ..rules._source import FUNCTIONS, ancestors, before
+from ..rules._source import FUNCTIONS, ancestors, before, calls
+from ..rules.distributed import PROCESSES
 
 if TYPE_CHECKING:
     from ..facts.model import Facts
@@ -30,10 +32,16 @@ class Guards:
                 callee = file.value(node.func)
                 for made in (*(ref.node for ref in callee.defs), *callee.classes):
                     self._sites.setdefault(made, []).append((file, node))
+        self._spawned = reached(facts.program)
 
     def sites(self, function: ast.AST) -> list[tuple[Facts, ast.Call]]:
         """Where a function of the program is called, or objects of a class are made."""
         return self._sites.get(function, [])
+
+    def before_all(self, facts: Facts, node: ast.AST) -> bool:
+        """Whether a node runs in the process that starts the others, and in none of those."""
+        inside = [item for item in ancestors(facts, node) if item in self._spawned]
+        return bool(self._spawned) and not inside
 
     def guarded(
         self, facts: Facts, node: ast.AST, *, perhaps: bool = False, seen: frozenset[ast.AST] = frozenset()
@@ -98,6 +106,28 @@ class Guards:
 def of_program(facts: Facts) -> Guards:
     """The guards of the program of a file."""
     return facts.worked_out(Guards)
+
+
+def reached(program: list[Facts]) -> frozenset[ast.AST]:
+    """The functions and classes that run in processes which the program starts itself, none if it starts none."""
+    names = {item: file for file in program for item in file.nodes if isinstance(item, (*FUNCTIONS, ast.ClassDef))}
+    todo = [node for file in program for call in calls(file, *PROCESSES) for node in named(file, call)]
+    found: set[ast.AST] = set()
+    while todo:
+        node = todo.pop()
+        if node in names and node not in found:
+            found.add(node)
+            todo += named(names[node], node)
+    return frozenset(found)
+
+
+def named(facts: Facts, node: ast.AST) -> Iterator[ast.AST]:
+    """The functions and classes of the program that something in a node is."""
+    for part in ast.walk(node):
+        if isinstance(part, ast.expr):
+            value = facts.value(part)
+            yield from (ref.node for ref in value.defs)
+            yield from value.classes
 
 
 def may_ask(facts: Facts, node: ast.AST) -> bool:

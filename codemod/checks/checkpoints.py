@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 def checkpoints(facts: Facts) -> Iterator[Finding]:
     """`state_dict()` of a wrapper, and `torch.load` without `map_location`."""
     sharded = any("FullyShardedDataParallel" in name for file in facts.program for name in file.calls)
-    for call, callee in method_calls(facts, "state_dict") if not sharded else ():
+    renamed = any(map(is_prefix, (node for file in facts.program for node in file.nodes)))
+    for call, callee in method_calls(facts, "state_dict") if not sharded and not renamed else ():
         if facts.value(callee.value).wrapped:
             yield finding("DST752", call)
     if not any(named(node) for file in facts.program for node in file.nodes):
@@ -31,6 +32,11 @@ def checkpoints(facts: Facts) -> Iterator[Finding]:
         unpacked = any(keyword.arg is None for keyword in call.keywords)
         if keyword_value(call, "map_location") is None and len(call.args) < 2 and not unpacked:
             yield finding("DST753", call)
+
+
+def is_prefix(node: ast.AST) -> bool:
+    """Whether a node is what the keys of a wrapper begin with: the program takes it off, or puts it on."""
+    return isinstance(node, ast.Constant) and node.value in ("module.", "module")
 
 
 def named(node: ast.AST) -> bool:

@@ -67,10 +67,18 @@ def trained_again(facts: Facts, loader: ast.Call) -> bool:
     return False
 
 
+def once(facts: Facts, loop: ast.AST) -> bool:
+    """Whether a loop is `for epoch in range(1)`."""
+    call = loop.iter if isinstance(loop, ast.For) else None
+    if not isinstance(call, ast.Call) or facts.names.qualified(call.func) != "builtins.range":
+        return False
+    return len(call.args) == 1 and isinstance(call.args[0], ast.Constant) and call.args[0].value == 1
+
+
 def repeated(guards: Guards, facts: Facts, node: ast.AST, seen: frozenset[ast.AST]) -> bool:
     """Whether a node runs in a loop, of its function or of a caller."""
     for item in ancestors(facts, node):
-        if isinstance(item, LOOPS):
+        if isinstance(item, LOOPS) and not once(facts, item):
             return True
         if isinstance(item, FUNCTIONS):
             if item in seen:

@@ -5,7 +5,7 @@
     print(correct / len(test_set))              # dist.all_reduce first
 
 It is too small by the number of processes (jia-zhuang/pytorch-multi-gpu-training#5). What only counts rows is left
-alone, and whatever a collective, or a library that may reduce, had a part in.
+alone, and whatever a collective, or a library that may reduce, had a part in; and what tells whose number it is.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..facts.places import passed
-from ..facts.ranks import is_own
+from ..facts.ranks import Mark, is_own
 from ..findings import Finding, finding
 from ..rules._source import is_exit, position
 from . import Kind, check
@@ -37,8 +37,18 @@ def shown(facts: Facts) -> Iterator[Finding]:
     """Prints, logs and trackers that are given what was not reduced."""
     for call in sorted((node for node in facts.nodes if isinstance(node, ast.Call)), key=position):
         given = [item.value if isinstance(item, ast.Starred) else item for item in passed(call)]
-        if is_sink(facts, call) and not ends(facts, call) and any(is_own(facts.value(item)) for item in given):
+        if not is_sink(facts, call) or ends(facts, call) or reports(facts, call):
+            continue
+        values = [facts.value(item) for item in given]
+        if any(map(is_own, values)) and not any(Mark.RANK in value.ranks for value in values):
             yield finding("DST551", call)
+
+
+def reports(facts: Facts, call: ast.Call) -> bool:
+    """Whether a message is all that a branch on a number of one process does: a word of that process, of odd data."""
+    branch = facts.parents.get(facts.statement(call))
+    alone = isinstance(branch, ast.If) and len(branch.body) == 1 and not branch.orelse
+    return alone and isinstance(branch, ast.If) and is_own(facts.value(branch.test))
 
 
 def ends(facts: Facts, call: ast.Call) -> bool:

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 from ..findings import Finding, finding
 from ..rules._source import enclosing_with, position
 from . import Kind, check
+from ._gradients import NO_GRADIENT
 
 if TYPE_CHECKING:
     from ..facts.model import Facts
-
-NO_GRADIENT = ("torch.no_grad", "torch.inference_mode")
 
 
 @check("wrapped", Kind.BY_HAND)

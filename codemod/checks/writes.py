@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ..facts.model import Facts
 
 
+COMMANDS = ("os.system", "subprocess.", "matplotlib.pyplot.show")  # they may do anything, or write no file
 BUFFERS = ("io.BytesIO", "io.StringIO")
 
 
@@ -34,7 +35,7 @@ def writes(facts: Facts) -> Iterator[Finding]:
             yield finding("DST751", call)
     others = [*writers(facts), *openers(facts), *(call for call, _ in path_openers(facts))]
     for call in dict.fromkeys(others):
-        if is_shared(facts, call):
+        if is_shared(facts, call) and not (facts.names.qualified(call.func) or "").startswith(COMMANDS):
             yield finding(
                 "DST802", call, "All processes write this file at once.", "guard it: if dist.get_rank() == 0:"
             )
@@ -60,5 +61,5 @@ def is_shared(facts: Facts, call: ast.Call) -> bool:
         told.append(call.func.value)
     if any(is_memory(facts, item) for item in told):
         return False
-    own = any(Mark.RANK in facts.value(item).ranks for item in told)
-    return not own and not guards.guarded(facts, call, perhaps=True)
+    own = any({Mark.RANK, Mark.PROCESS} & facts.value(item).ranks for item in told)
+    return not own and not guards.guarded(facts, call, perhaps=True) and not guards.before_all(facts, call)

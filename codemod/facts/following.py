@@ -28,7 +28,10 @@ OWN_ATTRIBUTES = ("is_main_process", "is_local_main_process", "process_index", "
 LAUNCHERS = ("accelerate.", "lightning.", "lightning_fabric.", "pytorch_lightning.")
 RUNTIME = ("distify.runtime.rank", "distify.runtime.is_main")
 # Functions of these give the same for the same arguments; what others do with a number, nobody knows.
-PURE = ("torch.", "math.", "numpy.", "builtins.", "statistics.", "sklearn.metrics.", "scipy.")
+PURE = ("torch.", "math.", "numpy.", "builtins.", "statistics.", "sklearn.metrics.", "scipy.", "os.path.", "pathlib.",
+        "copy.")  # fmt: skip
+# What these give is another thing in each process, or on each machine.
+DIFFERENT = ("uuid.", "tempfile.", "os.getpid", "socket.gethostname", "platform.node", "secrets.")
 # What these tell of a value is not its numbers.
 OUTSIDE = frozenset(
     ["shape", "size", "dim", "numel", "device", "dtype", "ndim", "is_cuda", "requires_grad", "element_size",
@@ -76,6 +79,8 @@ def _called(ip: Interpreter, node: ast.Call) -> frozenset[object]:
         return RANK
     if qualified in CLOCKS:
         return frozenset({Mark.CLOCK})
+    if qualified.startswith(DIFFERENT):
+        return frozenset({Mark.PROCESS})
     if name in MOVES and isinstance(node.func, ast.Attribute):
         return of(ip, node.func.value)
     if qualified in ("os.getenv", "os.environ.get"):
@@ -123,7 +128,8 @@ def _is_foreign(ip: Interpreter, receiver: Value) -> bool:
     """Whether a value is an object of a library that may do anything: a metric that is the same on all processes."""
     cells = [ip.heap[cell] for cell in receiver.objs]
     known = (Role.MODEL, Role.CRITERION, Role.SCALER)
-    return any(cell.ref is not None and not any(role in cell.roles for role in known) for cell in cells)
+    foreign = [cell for cell in cells if cell.ref is not None and not cell.ref.startswith("pathlib.")]
+    return any(not any(role in cell.roles for role in known) for cell in foreign)
 
 
 def _attribute(ip: Interpreter, node: ast.Attribute, value: Value) -> frozenset[object]:

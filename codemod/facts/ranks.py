@@ -19,6 +19,7 @@ class Mark(Enum):
     RANK = "the number of the process, or a decision by it"
     AGREED = "the result of a collective"
     CLOCK = "the time of day"
+    PROCESS = "something that is made up anew in each process, or tells it from others"
 
 
 RANK: frozenset[object] = frozenset({Mark.RANK})

@@ -120,6 +120,27 @@ CORRECT = {
         after="Trainer().save(model)",
     ),
     "a file of each process": script(after="torch.save(model.module.state_dict(), f'model-{rank}.pt')"),
+    "a folder of each process": script(
+        before="out = os.path.join('out', f'part-{rank}')",
+        after="torch.save(model.module.state_dict(), os.path.join(out, 'model.pt'))",
+    ),
+    "a folder that is made up": script(
+        head="import tempfile\nimport uuid\n",
+        after="open(f'{uuid.uuid4().hex}.txt', 'w')\nwith tempfile.TemporaryDirectory() as out:\n"
+        "    torch.save(model.module.state_dict(), os.path.join(out, 'model.pt'))",
+    ),
+    "a command": script(after="os.system('nvidia-smi')"),
+    "the prefix is taken off": script(
+        after="states = {name.removeprefix('module.'): state for name, state in model.state_dict().items()}\n"
+        "if rank == 0:\n    torch.save(states, 'model.pt')"
+    ),
+    "one epoch": script(epoch="pass").replace("range(3)", "range(1)"),
+    "a validation between steps": script(
+        before="test = DataLoader(data, batch_size=9)",
+        after_step="if epoch > 1:\n    for u, v in test:\n        out = model(u.to(device))",
+    ),
+    "whose number it is": script(after_step="print(f'{rank}: {loss.item()}')\nprint('process', rank, loss.item())"),
+    "a word about odd data": script(after_step="if loss.item() > 100:\n    print('odd:', loss.item())"),
     "a buffer in memory": script(
         after="import io\nbuffer = io.BytesIO()\ntorch.save(model.module.state_dict(), buffer)"
     ),
@@ -182,6 +203,9 @@ CORRECT = {
     )
     + "torch.multiprocessing.spawn(main, nprocs=2, args=(2,))\n",
 }
+CORRECT["what runs before the others are started"] = CORRECT["started by spawn"].replace(
+    "torch.multiprocessing.spawn(", "open('log.txt', 'w')\ntorch.multiprocessing.spawn("
+)
 CORRECT["started by spawn, with a group from elsewhere"] = CORRECT["started by spawn"].replace(
     'dist.init_process_group("nccl")', "__import__('helpers').start()"
 )
@@ -315,6 +339,12 @@ FAULTS = {
     "a file": (
         script(after=SAVE + "with open('log.json', 'w') as file:\n    json.dump({}, file)"),
         [("DST802", "with open('log.json', 'w') as file:")],
+    ),
+    "a file of each that is spawned": (
+        CORRECT["started by spawn"]
+        .replace("    rank = rank", "")
+        .replace("    for epoch", "    open('log.txt', 'w')\n    for epoch", 1),
+        [("DST802", "open('log.txt', 'w')")],
     ),
     "a tracker": (
         script(head="import wandb\n", before="wandb.init(project='digits')"),

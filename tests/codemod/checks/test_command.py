@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from distify.codemod.cli import app
-from distify.codemod.options import OptionError
+from distify.codemod.options import OptionError, Options
 from distify.codemod.selection import Selection, Selections, parse_codes, parse_per_file
 
 from .by_hand import script
@@ -158,6 +158,61 @@ def test_fix_writes_nothing_where_something_is_refused() -> None:
     assert result.exit_code == 1
     assert "DST110 error" in result.stdout
     assert Path("train.py").read_text() == source
+
+
+SHARED_MODEL = """
+from torch import nn
+
+
+def save(model, path):
+    import torch
+
+    torch.save(model.state_dict(), path)
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.fc(x)
+"""
+
+
+def test_a_module_of_a_script_distributed_by_hand_is_not_converted_for_another() -> None:
+    by_hand = script(head="from model import Net, save\n", after="if rank == 0:\n    save(model.module, 'm.pt')")
+    plain = PLAIN.replace("import torch\n", "import torch\nfrom model import save\n", 1)
+    plain = plain.replace("torch.save(model.state_dict(), 'model.pt')", "save(model, 'model.pt')")
+    files = {"model.py": SHARED_MODEL, "plain.py": plain, "hand.py": by_hand}
+    result = run(".", files=files)
+    assert result.exit_code == 0, result.output
+    assert "plain.py" in result.stdout
+    fixed = run(".", "--fix")
+    assert fixed.exit_code == 0
+    assert {name: Path(name).read_text() for name in files} == files
+    Path("hand.py").unlink()
+    run(".", "--fix")
+    assert "runtime.save(" in Path("model.py").read_text()
+
+
+def test_a_mistake_about_one_script_keeps_nothing_from_being_told_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    from distify.codemod.rewrite import InternalError
+    from distify.codemod.rewriter import Rewriter
+
+    stable = Rewriter._stable
+
+    def fails(self: Rewriter, path: str, options: Options) -> None:
+        if path == "bad.py":
+            raise InternalError("bad.py: no")
+        stable(self, path, options)
+
+    monkeypatch.setattr(Rewriter, "_stable", fails)
+    result = run("bad.py", "good.py", files={"bad.py": PLAIN, "good.py": BAD})
+    assert result.exit_code == 2
+    assert "bad.py: no. This is a mistake of distify" in result.stderr
+    assert "DST551" in result.stdout
+    assert "bad.py" not in result.stdout
 
 
 @pytest.mark.parametrize("form", ["json", "github", "sarif", "markdown"])
