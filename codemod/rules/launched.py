@@ -143,14 +143,14 @@ def told(facts: Facts, key: ast.expr, names: Collection[str] = TOLD) -> tuple[st
 
 def mentioned(facts: Facts) -> frozenset[str]:
     """Variables of launchers that the program names anywhere but where one is asked for."""
-    known = facts.shared.get("launched")
-    if known is None:
-        texts = ((file, node) for file in facts.program for node in file.nodes if isinstance(node, ast.Constant))
-        named = ((file, node) for file, node in texts if isinstance(node.value, str) and node.value in TOLD)
-        known = frozenset(str(node.value) for file, node in named if not is_key(file, node))
-        facts.shared["launched"] = known
-    assert isinstance(known, frozenset)
-    return known
+    return facts.worked_out(named_elsewhere)
+
+
+def named_elsewhere(facts: Facts) -> frozenset[str]:
+    """The same, found anew."""
+    texts = ((file, node) for file in facts.program for node in file.nodes if isinstance(node, ast.Constant))
+    named = ((file, node) for file, node in texts if isinstance(node.value, str) and node.value in TOLD)
+    return frozenset(str(node.value) for file, node in named if not is_key(file, node))
 
 
 def is_key(facts: Facts, node: ast.Constant) -> bool:
