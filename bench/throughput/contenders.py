@@ -3,13 +3,16 @@
 A contender is a name with what is changed about it: `ours-fsdp`, `hand-ddp+compile`, `ours-ddp+localbn`.
 Names: `original` (the plain script as it is, fp32, one process); `ours` and `ours-BACKEND` (its conversion; BACKEND is
 ddp, fsdp, zero1, zero2, zero3); `hand` (one process, autocast), `hand-ddp`, `hand-fsdp2`, `hand-fsdp2-tuned`
-(parameters kept from forward to backward), `hand-zero1`, `hand-zero2`, `hand-zero3`; `accelerate-ddp`,
-`accelerate-fsdp2`, `fabric-ddp`, `fabric-fsdp`. Changes: `+compile`; `+localbn`, statistics of BatchNorm for each
-process's own slice; `+nowindow`, gradients synchronised after every batch of an accumulation.
+(parameters kept from forward to backward), `hand-fsdp2-local` (that, with clipping and step on local shards),
+`hand-zero1`, `hand-zero2`, `hand-zero3`; `accelerate-ddp`, `accelerate-fsdp2`, `fabric-ddp`, `fabric-fsdp`.
+Changes: `+compile`; `+localbn`, statistics of BatchNorm for each process's own slice; `+nowindow`, gradients
+synchronised after every batch of an accumulation; `+recompute`, activations of blocks recomputed in backward; `+meta`,
+parameters get memory only where they stay; `+offload`, they and the optimizer's state live on the host.
 """
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -43,7 +46,8 @@ BATCHES = {
 }
 UNITS = {"gpt2-124m": 1024, "gpt2-774m": 1024, "gpt2-tiny": 32}  # tokens of a sample
 WINDOW = ", sync=(step + 1) % args.accumulate == 0"  # which the codemod makes of a script's own accumulation
-CHANGES = ("compile", "localbn", "nowindow")
+CHANGES = ("compile", "localbn", "nowindow", "recompute", "meta", "offload")
+MEMORY = {"recompute": ["--checkpoint-activations"], "meta": ["--meta-init"], "offload": ["--offload"]}
 OURS = {
     "ddp": ["--backend", "ddp"],
     "fsdp": ["--backend", "fsdp"],
@@ -51,7 +55,7 @@ OURS = {
     "zero2": ["--backend", "deepspeed", "--zero-stage", "2"],
     "zero3": ["--backend", "deepspeed", "--zero-stage", "3"],
 }
-HAND = ("ddp", "fsdp2", "fsdp2-tuned", "zero1", "zero2", "zero3")
+HAND = ("ddp", "fsdp2", "fsdp2-tuned", "fsdp2-local", "zero1", "zero2", "zero3")
 LIBRARIES = ("accelerate-ddp", "accelerate-fsdp2", "fabric-ddp", "fabric-fsdp")
 NAMES = ("original", "ours", *(f"ours-{name}" for name in OURS), "hand", *(f"hand-{name}" for name in HAND), *LIBRARIES)
 
@@ -101,7 +105,7 @@ class Case:
         for change in self.changes:
             if change not in CHANGES:
                 return f"no change {change}: {', '.join(CHANGES)}"
-        if self.model not in BATCHES:
+        if self.model not in BATCHES and not re.fullmatch(r"gpt2-\d+x\d+", self.model):
             return f"no model {self.model}: {', '.join(BATCHES)}"
         if self.name == "original" and (self.world > 1 or self.precision != "fp32" or self.accumulate > 1):
             return "the original runs on one process, in fp32, without accumulation"
@@ -109,6 +113,8 @@ class Case:
             return "hand is a loop of one process"
         if self.name == "hand-ddp" and self.world == 1:
             return "a group of one process is no data parallelism"
+        if set(self.changes) & set(MEMORY) and not self.name.startswith(("hand-fsdp2", "ours-")):
+            return "only FSDP2 by hand and ours spare memory that way"
         if "nowindow" in self.changes and self.name.startswith("ours") and not self.model.startswith("gpt2"):
             return "the script that accumulates by itself trains a GPT"
         return ""
@@ -178,6 +184,7 @@ def start(case: Case, conversions: Conversions) -> Start:
         argv.append("--no-window")
     if "localbn" in case.changes:
         argv.append("--local-batchnorm")
+    argv += [f"--{change}" for change in case.changes if change in MEMORY]
     if family == "hand":
         loop = case.name.removeprefix("hand-") if case.name != "hand" else "single"
         modules = IMPORTED["zero" if loop.startswith("zero") else "hand"]
@@ -196,5 +203,7 @@ def _ours(case: Case, script: str, argv: list[str], environment: dict[str, str],
         options += ["--accumulate", str(case.accumulate)]
     if "localbn" in case.changes:
         options += ["--batchnorm", "local"]
+    for change in case.changes:
+        options += MEMORY.get(change, [])
     modules = IMPORTED["zero" if backend.startswith("zero") and case.world > 1 else "ours"]
     return Start(conversions.get(script, options, cut), argv, modules, environment)

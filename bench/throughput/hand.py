@@ -1,18 +1,19 @@
-"""Training loops as people write them by hand: one process, DDP, FSDP2, DeepSpeed."""
+"""Training loops as people write them by hand: one process, DDP, FSDP2 (with `sharded.py`), DeepSpeed."""
 
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 
+import sharded
 import tasks
 import torch
 import torch.distributed as dist
 from arguments import parser
 from meter import Meter
 from torch import Tensor, nn
-from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+from torch.distributed.fsdp import FSDPModule
 from torch.nn.parallel import DistributedDataParallel
 from torch.optim import Optimizer
 
@@ -24,14 +25,17 @@ def main() -> None:
     made.add_argument("--precision", choices=tasks.TYPES, default="fp32")
     made.add_argument("--no-window", action="store_true", help="synchronise gradients after every batch")
     made.add_argument("--local-batchnorm", action="store_true")
+    made.add_argument("--recompute", action="store_true", help="recompute activations in backward")
+    made.add_argument("--meta", action="store_true", help="give memory to each process's part of the parameters only")
+    made.add_argument("--offload", action="store_true", help="parameters and the optimizer's state on the host")
     args = made.parse_args()
     _, world, device = tasks.place()
-    library = "nccl" if device.type == "cuda" else "gloo"
+    library = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
     if world > 1:
         dist.init_process_group(library)
     elif args.loop.startswith(("fsdp2", "zero")):
         dist.init_process_group(library, init_method="tcp://127.0.0.1:0", rank=0, world_size=1)
-    task = tasks.build(args.model, args.steps * args.batch_size)
+    task = tasks.build(args.model, args.steps * args.batch_size, args.meta)
     if not args.local_batchnorm:
         task.share_batchnorm(world, device)
     LOOPS[args.loop](args, task, device)
@@ -63,24 +67,18 @@ def ddp(args: Namespace, task: tasks.Task, device: torch.device) -> None:
 
 def fsdp2(args: Namespace, task: tasks.Task, device: torch.device) -> None:
     """`fully_shard`, one group per block, computing in the lower precision."""
-    reshard = args.loop == "fsdp2"
-    dtype = tasks.TYPES[args.precision]
-    policy = MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=torch.float32)
-    if dtype == torch.float32:
-        policy = MixedPrecisionPolicy()
-    model = task.model.to(device)
-    for block in [module for module in model.modules() if isinstance(module, task.block)]:
-        if args.compile:
-            block.compile()
-        fully_shard(block, mp_policy=policy, reshard_after_forward=reshard)
-    fully_shard(model, mp_policy=policy, reshard_after_forward=reshard)
+    model = sharded.shard(args, task, device)
     assert isinstance(model, FSDPModule)
 
     def sync(last: bool) -> AbstractContextManager[None]:
         model.set_requires_gradient_sync(last or args.no_window)
         return nullcontext()
 
-    train(args, task, device, model, task.optimizer(model.parameters()), nullcontext, sync)
+    if args.loop == "fsdp2-local":
+        parts = sharded.Parts(model)
+        train(args, task, device, model, task.optimizer(parts.local), nullcontext, sync, parts.clip)
+    else:
+        train(args, task, device, model, task.optimizer(model.parameters()), nullcontext, sync)
 
 
 def autocast(args: Namespace, device: torch.device) -> Callable[[], AbstractContextManager[None]]:
@@ -102,6 +100,7 @@ def train(
     optimizer: Optimizer,
     cast: Callable[[], AbstractContextManager[None]],
     sync: Callable[[bool], AbstractContextManager[None]] = always,
+    clip: Callable[[Iterable[nn.Parameter], float], object] = nn.utils.clip_grad_norm_,
 ) -> None:
     """The loop of all but DeepSpeed."""
     rank, world, _ = tasks.place()
@@ -113,7 +112,7 @@ def train(
         x, y = task.inputs(batch, device)
         last = (step + 1) % size == 0 or step + 1 == args.steps
         if step % size == 0:
-            optimizer.zero_grad()
+            model.zero_grad()
         with sync(last):
             with cast():
                 loss = task.loss(model(x), y)
@@ -121,7 +120,7 @@ def train(
         if last:
             if task.clip:
                 scaler.unscale_(optimizer)
-                nn.utils.clip_grad_norm_(model.parameters(), task.clip)
+                clip(model.parameters(), task.clip)
             scaler.step(optimizer)
             scaler.update()
         if step % args.log_every == 0:
@@ -182,6 +181,7 @@ LOOPS: dict[str, Callable[[Namespace, tasks.Task, torch.device], None]] = {
     "ddp": ddp,
     "fsdp2": fsdp2,
     "fsdp2-tuned": fsdp2,
+    "fsdp2-local": fsdp2,
     "zero1": deepspeed,
     "zero2": deepspeed,
     "zero3": deepspeed,

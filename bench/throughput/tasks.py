@@ -13,7 +13,7 @@ from torch.nn import functional as F
 from torch.optim import Optimizer
 from torch.utils.data import DataLoader, Dataset
 from torch.utils.data.distributed import DistributedSampler
-from workload import CONVNETS, GPT, GPTS, MLPS, Block, Bottleneck, ConvNet, Images, Perceptron, Points, Tokens
+from workload import CONVNETS, GPT, MLPS, Block, Bottleneck, ConvNet, Images, Perceptron, Points, Tokens, shape_of
 
 TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -55,12 +55,21 @@ class Task:
         return F.cross_entropy(logits.float().view(-1, logits.size(-1)), targets.view(-1))
 
 
-def build(name: str, samples: int) -> Task:
-    """The task of that name; what the plain scripts build, in the same order of random numbers."""
+def build(name: str, samples: int, meta: bool = False) -> Task:
+    """The task of that name; what the plain scripts build, in the same order of random numbers.
+
+    Args:
+        name: of the model.
+        samples: that there are.
+        meta: build a GPT without memory for its parameters.
+    """
     torch.manual_seed(1)
     torch.set_float32_matmul_precision("high")
-    if name in GPTS:
-        return Task(GPT(GPTS[name]), Tokens(samples, GPTS[name]), Block, adamw, clip=1.0)
+    if name.startswith("gpt2"):
+        shape = shape_of(name)
+        with torch.device("meta" if meta else "cpu"):
+            model = GPT(shape)
+        return Task(model, Tokens(samples, shape), Block, adamw, clip=1.0)
     if name in CONVNETS:
         torch.backends.cudnn.benchmark = True
         stages = CONVNETS[name]

@@ -6,7 +6,7 @@ from meter import Meter
 from torch import nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader
-from workload import GPT, GPTS, Tokens
+from workload import GPT, Tokens, shape_of
 
 
 def main() -> None:
@@ -14,7 +14,7 @@ def main() -> None:
     torch.manual_seed(1)
     torch.set_float32_matmul_precision("high")
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    shape = GPTS[args.model]
+    shape = shape_of(args.model)
     loader = DataLoader(
         Tokens(args.steps * args.batch_size, shape),
         batch_size=args.batch_size,

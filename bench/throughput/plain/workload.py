@@ -49,6 +49,14 @@ FEATURES = 64
 CLASSES = 16
 
 
+def shape_of(name: str) -> Shape:
+    """Sizes of a GPT by its name, or of one of another width and depth: gpt2-1600x48."""
+    if name in GPTS:
+        return GPTS[name]
+    width, layers = name.removeprefix("gpt2-").split("x")
+    return Shape(int(layers), max(1, int(width) // 64), int(width))
+
+
 class Attention(nn.Module):
     """Causal self-attention."""
 

@@ -1,0 +1,100 @@
+"""The throughput bench: what it counts, and one run of it on the CPU."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+BENCH = Path(__file__).parents[1] / "bench" / "throughput"
+sys.path.append(str(BENCH))
+
+import page  # noqa: E402
+from launch import Outcome  # noqa: E402
+from plot import draw, panels  # noqa: E402
+from results import Row, checks, medians, percentile, read, verdicts  # noqa: E402
+from run import fill, parse, planned  # noqa: E402
+from summary import summary  # noqa: E402
+
+DDP = Row("gpt2-124m", 2, "ours-ddp", "bf16", 1, 10, 16, 60, 0, rate=1000.0, gpu_peak=200, losses={0: 10.9, 50: 9.0})
+
+
+def rows() -> list[Row]:
+    """Three repeats of ours and of its rival, whose median rate is 990."""
+    hand = replace(DDP, contender="hand-ddp", gpu_peak=100, losses={0: 10.901, 50: 9.1})
+    ours = [replace(DDP, repeat=n, rate=rate) for n, rate in enumerate((1000.0, 400.0, 1100.0))]
+    return ours + [replace(hand, repeat=n, rate=rate) for n, rate in enumerate((990.0, 5000.0, 900.0))]
+
+
+def test_medians_and_targets() -> None:
+    found = medians([*rows(), replace(DDP, rate=0.0, error="out of memory")])
+    ours = found[DDP.key]
+    assert (ours.repeats, ours.rate, ours.lowest, ours.highest) == (3, 1000.0, 400.0, 1100.0)
+    ratios = [(v.target.measure, v.ratio, v.met) for v in verdicts(found)]
+    assert ratios == [("rate", pytest.approx(1000 / 990), True), ("gpu_peak", 2.0, False)]
+
+
+def test_scaling_counts_the_processes() -> None:
+    one = replace(DDP, contender="ours", world=1, rate=520.0)
+    (verdict,) = verdicts(medians([DDP, one]))
+    assert verdict.ratio == pytest.approx(1000 / (2 * 520))
+    assert verdict.met
+
+
+def test_other_work_is_told() -> None:
+    assert [check.equal for check in checks(rows())] == [True, True]
+    other = replace(DDP, contender="accelerate-ddp", losses={0: 10.8, 50: 9.0})
+    first, last = checks([*rows(), other])
+    assert (first.step, first.equal, last.equal) == (0, False, True)
+    assert "DIFFERS gpt2-124m" in summary([*rows(), other])
+
+
+def test_a_row_counts_the_slowest_process_and_the_largest_gpu() -> None:
+    row = replace(DDP)
+    fast = {"steps": 50, "elapsed": 4.0, "step_times": [1.0, 3.0], "gpu_peak": 7, "gpu_reserved": 9, "host_peak": 5}
+    slow = {**fast, "elapsed": 5.0, "gpu_peak": 8}
+    fill(row, Outcome([fast, slow], {0: 1.0}, 9.0))
+    assert row.rate == 16 * 2 * 1024 * 50 / 5.0
+    assert (row.gpu_peak, row.host_peak, row.p50) == (8, 10, 2.0)
+
+
+def test_percentiles_lie_between_the_nearest() -> None:
+    assert [percentile([4.0, 1.0, 2.0], part) for part in (0.0, 0.5, 0.75, 1.0)] == [1.0, 2.0, 3.0, 4.0]
+
+
+@pytest.mark.parametrize("name", ["one_gpu", "two_gpus_124m", "two_gpus_more"])
+def test_every_line_of_a_plan_can_be_measured(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert planned(parse(["--plan", str(BENCH / "plans" / f"{name}.txt")]))
+    assert capsys.readouterr().err == ""
+
+
+def test_the_page_is_made_of_the_results(tmp_path: Path) -> None:
+    text = page.PAGE.read_text(encoding="utf-8")
+    made, plots = page.made(text, BENCH / "measured")
+    assert made == text
+    drawn = {file.name: file.read_text() for file in page.PAGE.with_suffix("").glob("*.svg")}
+    assert plots == drawn
+    (tmp_path / "one.jsonl").write_text("".join(row.line() + "\n" for row in rows()))
+    filled, plots = page.made("<!-- measured: one -->\n<!-- end -->", tmp_path)
+    assert "| ours-ddp | bf16 | 1 | every 10 | 1,000 | 400 – 1,100 |" in filled
+    assert plots["one.svg"] == draw(panels(medians(rows())))
+
+
+def test_contenders_on_the_cpu_do_equal_work(tmp_path: Path) -> None:
+    out = tmp_path / "rows.jsonl"
+    command = [sys.executable, str(BENCH / "run.py"), "--tiny", "--model", "mlp", "--contenders", "original,ours"]
+    command += ["--precision", "fp32", "--repeats", "1", "--steps", "6", "--warmup", "2", "--out", str(out)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "equal   mlp-tiny fp32, 8 samples, step 5: 2 contenders, spread 0.0e+00" in done.stdout
+    assert "mlp-tiny: ours (on 1, fp32) / original (on 1, fp32)" in done.stdout
+    assert [(row.contender, row.error, sorted(row.losses)) for row in read([out])] == [
+        ("original", "", [0, 5]),
+        ("ours", "", [0, 5]),
+    ]
+    first = json.loads(out.read_text().splitlines()[0])
+    assert first["rate"] > 0
+    assert first["versions"]["torch"]
