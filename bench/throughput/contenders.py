@@ -7,7 +7,8 @@ ddp, fsdp, zero1, zero2, zero3); `hand` (one process, autocast), `hand-ddp`, `ha
 `hand-zero1`, `hand-zero2`, `hand-zero3`; `accelerate-ddp`, `accelerate-fsdp2`, `fabric-ddp`, `fabric-fsdp`.
 Changes: `+compile`; `+localbn`, statistics of BatchNorm for each process's own slice; `+nowindow`, gradients
 synchronised after every batch of an accumulation; `+recompute`, activations of blocks recomputed in backward; `+meta`,
-parameters get memory only where they stay; `+offload`, they and the optimizer's state live on the host.
+parameters get memory only where they stay; `+offload`, they and the optimizer's state live on the host; `+null`,
+one process of the group whose collectives do nothing: what a step costs apart from the network.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ BATCHES = {
 }
 UNITS = {"gpt2-124m": 1024, "gpt2-774m": 1024, "gpt2-tiny": 32}  # tokens of a sample
 WINDOW = ", sync=(step + 1) % args.accumulate == 0"  # which the codemod makes of a script's own accumulation
-CHANGES = ("compile", "localbn", "nowindow", "recompute", "meta", "offload")
+CHANGES = ("compile", "localbn", "nowindow", "recompute", "meta", "offload", "null")
 MEMORY = {"recompute": ["--checkpoint-activations"], "meta": ["--meta-init"], "offload": ["--offload"]}
 OURS = {
     "ddp": ["--backend", "ddp"],
@@ -115,6 +116,8 @@ class Case:
             return "a group of one process is no data parallelism"
         if set(self.changes) & set(MEMORY) and not self.name.startswith(("hand-fsdp2", "ours-")):
             return "only FSDP2 by hand and ours spare memory that way"
+        if "null" in self.changes and (self.world == 1 or self.name == "hand-ddp"):
+            return "collectives of one process do nothing anyhow, and those of DDP must return something"
         if "nowindow" in self.changes and self.name.startswith("ours") and not self.model.startswith("gpt2"):
             return "the script that accumulates by itself trains a GPT"
         return ""
@@ -174,6 +177,8 @@ def start(case: Case, conversions: Conversions) -> Start:
         argv.append("--compile")
     script = SCRIPTS[case.model.split("-")[0]]
     environment = {"BENCH_WARMUP": str(case.warmup)}
+    if "null" in case.changes:
+        environment["BENCH_NULL"] = "1"
     family = case.name.split("-")[0]
     if case.name == "original":
         return Start(HERE / "plain" / script, argv, IMPORTED[family], environment)

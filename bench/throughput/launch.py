@@ -116,11 +116,14 @@ class Launcher:
         output, meter = self.work / "output", self.work / "meter"
         for file in self.work.glob("meter.*"):
             file.unlink()
+        members = self.members(world)
+        if environment and environment.get("BENCH_NULL"):
+            members = members[:1]
         mine = {"BENCH_METER": str(meter), "BENCH_PATH": os.pathsep.join([str(HERE), str(HERE / "plain")])}
         job = {
             "script": str(script),
             "argv": list(argv),
-            "environments": [{**mine, **(environment or {}), **more} for more in self.members(world)],
+            "environments": [{**mine, **(environment or {}), **more} for more in members],
             "folder": str(self.work),
             "output": str(output),
             "limit": limit,
@@ -131,7 +134,7 @@ class Launcher:
             answer = self._ask((), job)
         if any(answer["statuses"]) or answer["late"]:
             raise Failed(self._told(answer, limit))
-        meters = [json.loads(Path(f"{meter}.{rank}").read_text()) for rank in range(world)]
+        meters = [json.loads(Path(f"{meter}.{rank}").read_text()) for rank in range(len(members))]
         printed = Path(f"{output}.0.out").read_text(errors="replace")
         losses = {int(step): float(loss) for step, loss in PRINTED.findall(printed)}
         return Outcome(meters, losses, answer["seconds"])

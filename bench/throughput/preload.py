@@ -62,6 +62,8 @@ def become(job: dict[str, Any], rank: int, environment: dict[str, str]) -> None:
     sys.argv = [job["script"], *job["argv"]]
     sys.path[0] = os.path.dirname(job["script"])
     sys.path[1:1] = environment.get("BENCH_PATH", "").split(os.pathsep)
+    if environment.get("BENCH_NULL"):
+        importlib.import_module("nothing").install()
     runpy.run_path(job["script"], run_name="__main__")
 
 

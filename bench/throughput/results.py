@@ -151,7 +151,7 @@ def checks(rows: Iterable[Row]) -> list[Check]:
     """Compare losses where several contenders did the same work: at the first step, and at the last common one."""
     groups: dict[tuple[str, int, int, str], dict[str, dict[int, float]]] = {}
     for row in rows:
-        if not row.error and "localbn" not in row.contender:
+        if not row.error and not {"localbn", "null"} & set(row.contender.split("+")):
             group = groups.setdefault((row.model, row.batch * row.world, row.accumulate, row.precision), {})
             group.setdefault(f"{row.contender} on {row.world}", row.losses)
     found = []
@@ -223,6 +223,8 @@ def targets(world: int) -> list[Target]:
         Target(SMALL, fsdp, Side("accelerate-fsdp2", world), 1.3),
         Target(LARGE, fsdp, Side("hand-fsdp2", world), 1.25),
         Target(LARGE, fsdp, Side("accelerate-fsdp2", world), 1.25),
+        Target(SMALL, Side("ours-fsdp+null", world), Side("hand-fsdp2+null", world), 1.35),
+        Target(LARGE, Side("ours-fsdp+null", world), Side("hand-fsdp2+null", world), 1.25),
         Target(ALL, Side("ours-zero2", world), Side("hand-zero2", world), 0.99),
         Target(ALL, Side("ours-zero3", world), Side("hand-zero3", world), 0.99),
         Target(SMALL, ddp, one, 0.93, times=float(world)),

@@ -92,7 +92,8 @@ def verdict_line(verdict: Verdict) -> str:
 
 def side(of: Side) -> str:
     """One side of a ratio in words."""
-    notes = [f"on {of.world}", of.precision]
+    alone = "null" in of.contender.split("+")
+    notes = [f"on {'one of ' if alone else ''}{of.world}", of.precision]
     if of.accumulate > 1:
         notes.append(f"accumulation of {of.accumulate}")
     if of.log_every != 10:
