@@ -92,6 +92,9 @@ def rewrite(
         str | None, choice("batchnorm", "exact: statistics of the whole batch. local: of each slice.")
     ] = None,
     zero_stage: Annotated[str | None, free("zero_stage", "0|1|2|3", "What deepspeed shards.")] = None,
+    shard_size: Annotated[
+        str | None, free("shard_size", "N", "Processes that fsdp shards over; all otherwise.")
+    ] = None,
     output: Annotated[
         str | None, typer.Option("--output", "-o", metavar="OUT", help="Write to this file or folder instead.")
     ] = None,
@@ -144,6 +147,7 @@ def rewrite(
             batch=batch,
             batchnorm=batchnorm,
             zero_stage=zero_stage,  # type: ignore[arg-type]
+            shard_size=shard_size,  # type: ignore[arg-type]
             partial=partial,
             budget=budget,  # type: ignore[arg-type]
         )

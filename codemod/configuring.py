@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .files import FileError, read
-from .options import CHOICES, DEFAULTS, OptionError, flag, parse, read_pyproject, toml, tool_table
+from .options import CHOICES, DEFAULTS, OWNERS, OptionError, flag, parse, read_pyproject, toml, tool_table
 from .report.diff import unified
 from .report.stream import complain, put_diff, say
 from .tomledit import Unwritable, with_values
@@ -140,22 +140,22 @@ def answers(ask: Callable[[str, str], str], given: Values, now: Values) -> Value
 
 
 def questions(given: Values, now: Values, found: Values) -> Iterator[str]:
-    """What is still to be asked; the stage only where it means something."""
+    """What is still to be asked; what belongs to one backend only where it means something."""
     for name in QUESTIONS:
         backend = {**DEFAULTS, **now, **given, **found}["backend"]
-        if name not in given and (name != "zero_stage" or backend == "deepspeed"):
+        if name not in given and OWNERS.get(name, backend) == backend:
             yield name
 
 
 def complete(values: Values, given: Values, now: Values) -> dict[str, str | int | None]:
-    """What is written: a stage goes with deepspeed only, and one that was there before goes away with it.
+    """What is written: a ZeRO stage goes with deepspeed only, and one that was there before goes away with it.
 
     Raises:
-        OptionError: a stage was asked for beside another backend.
+        OptionError: what belongs to one backend was asked for beside another.
     """
     backend = {**DEFAULTS, **now, **values}["backend"]
-    if backend == "deepspeed":
-        return dict(values)
-    if "zero_stage" in given:
-        raise OptionError(f"--zero-stage goes with --backend deepspeed; the backend is {backend}")
-    return {**values, "zero_stage": None} if "zero_stage" in now else dict(values)
+    others = [name for name, owner in OWNERS.items() if owner != backend]
+    for name in others:
+        if name in given:
+            raise OptionError(f"{flag(name)} goes with --backend {OWNERS[name]}; the backend is {backend}")
+    return {**values, **{name: None for name in others if name in now}}

@@ -19,10 +19,22 @@ CHOICES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "batchnorm": ("exact", "local"),
     }
 )
-INTEGERS: Mapping[str, tuple[int, int | None]] = MappingProxyType({"accumulate": (1, None), "zero_stage": (0, 3)})
-DEFAULTS: Mapping[str, str | int] = MappingProxyType(
-    {"backend": "ddp", "precision": "fp32", "accumulate": 1, "batch": "global", "batchnorm": "exact", "zero_stage": 2}
+INTEGERS: Mapping[str, tuple[int, int | None]] = MappingProxyType(
+    {"accumulate": (1, None), "zero_stage": (0, 3), "shard_size": (2, None)}
 )
+DEFAULTS: Mapping[str, str | int] = MappingProxyType(
+    {
+        "backend": "ddp",
+        "precision": "fp32",
+        "accumulate": 1,
+        "batch": "global",
+        "batchnorm": "exact",
+        "zero_stage": 2,
+        "shard_size": 0,
+    }
+)
+OWNERS: Mapping[str, str] = MappingProxyType({"zero_stage": "deepspeed", "shard_size": "fsdp"})
+"""Options that mean something to one backend only."""
 
 TOOL: Mapping[str, int] = MappingProxyType({"budget": 120})
 """Options of the codemod alone, with their defaults: no run knows them."""
@@ -42,7 +54,7 @@ class OptionError(ValueError):
 class Options:
     """Options of a conversion.
 
-    The first six are `None` unless given on the command line; what is given is written into `runtime.init(…)`.
+    The first seven are `None` unless given on the command line; what is given is written into `runtime.init(…)`.
 
     Attributes:
         backend: "ddp", "fsdp" or "deepspeed".
@@ -51,6 +63,7 @@ class Options:
         batch: "global" (each rank takes a slice of the batch) or "per-device".
         batchnorm: "exact" (statistics of the whole batch) or "local".
         zero_stage: 0 to 3, for deepspeed.
+        shard_size: processes that share the parts of a model, at least 2, for fsdp; all if not given.
         partial: write what could be converted although something was refused.
         budget: seconds of processor time that the analysis of one program may take.
         configured: values from the environment and `[tool.distify]`, which hold where nothing was given.
@@ -62,6 +75,7 @@ class Options:
     batch: str | None = None
     batchnorm: str | None = None
     zero_stage: int | None = None
+    shard_size: int | None = None
     partial: bool = False
     budget: int | None = None
     configured: Mapping[str, str | int] = field(default_factory=dict)
@@ -71,8 +85,9 @@ class Options:
             value = getattr(self, name)
             if value is not None:
                 object.__setattr__(self, name, parse(name, value, flag(name)))
-        if self.zero_stage is not None and self.backend not in (None, "deepspeed"):
-            raise OptionError(f"{flag('zero_stage')} goes with --backend deepspeed, not with {self.backend}")
+        for name, backend in OWNERS.items():
+            if getattr(self, name) is not None and self.backend not in (None, backend):
+                raise OptionError(f"{flag(name)} goes with --backend {backend}, not with {self.backend}")
 
     def effective(self, name: str) -> str | int:
         """The value that holds at rewrite time: given, else configured, else the default."""

@@ -120,5 +120,5 @@ def check(before: str, after: str, values: Mapping[str, str | int | None]) -> No
         lines = ", ".join(f"{name} = {json.dumps(value)}" for name, value in values.items() if value is not None)
         raise Unwritable(
             f"the options are written in a form that isn't changed by itself; write [tool.distify] as a table of its "
-            f"own, with {lines or 'no zero_stage'}"
+            f"own, with {lines or 'without ' + ', '.join(values)}"
         )

@@ -21,7 +21,24 @@ CHOICES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "batchnorm": ("exact", "local"),
     }
 )
-INTEGERS: Mapping[str, tuple[int, int | None]] = MappingProxyType({"accumulate": (1, None), "zero_stage": (0, 3)})
+INTEGERS: Mapping[str, tuple[int, int | None]] = MappingProxyType(
+    {"accumulate": (1, None), "zero_stage": (0, 3), "shard_size": (2, None)}
+)
+# Options that mean something to one backend only: which, and what they are.
+OWNERS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "zero_stage": ("deepspeed", "a stage of DeepSpeed's ZeRO"),
+        "shard_size": ("fsdp", "how many processes share the parts of a model"),
+    }
+)
+# Why an option does nothing beside a backend.
+INSTEAD: Mapping[str, str] = MappingProxyType(
+    {
+        "ddp": "which keeps parameters, gradients and optimizer state whole",
+        "fsdp": "which cuts parameters, gradients and optimizer state like stage 3",
+        "deepspeed": "which cuts over all processes",
+    }
+)
 
 # Options of the codemod, which a run passes over, and its tables.
 REWRITING = ("budget", "check")
@@ -47,6 +64,7 @@ class Config:
         batch: "global" (each rank takes a slice of the batch) or "per-device" (each rank draws whole batches).
         batchnorm: "exact" (statistics of the whole batch) or "local" (of this rank's slice).
         zero_stage: 0 to 3, for deepspeed.
+        shard_size: processes that share the parts of a model, for fsdp; 0 for all.
     """
 
     backend: str = "ddp"
@@ -55,6 +73,7 @@ class Config:
     batch: str = "global"
     batchnorm: str = "exact"
     zero_stage: int = 2
+    shard_size: int = 0
 
 
 NAMES = tuple(item.name for item in fields(Config))
@@ -79,29 +98,29 @@ def resolve(
     levels = (read_pyproject(start), read_environment(environment), code)
     values: dict[str, Any] = {name: value for level in levels for name, value in level.items()}
     config = Config(**values)
-    _check_pairs(config, levels, f"{pyproject(start)}: [tool.distify] zero_stage")
+    for name in OWNERS:
+        _check_owner(config, levels, name, f"{pyproject(start)}: [tool.distify] {name}")
     return config
 
 
-def _check_pairs(config: Config, levels: Sequence[Mapping[str, Any]], table: str) -> None:
-    """Refuse options that mean nothing beside each other.
+def _check_owner(config: Config, levels: Sequence[Mapping[str, Any]], name: str, table: str) -> None:
+    """Refuse what belongs to one backend beside another.
 
     What pyproject.toml says in general may be moot in a run whose backend was chosen in code or environment.
 
     Args:
         config: what holds.
         levels: options of pyproject.toml, environment and code.
-        table: how the user wrote the stage in pyproject.toml.
+        name: of the option.
+        table: how the user wrote it in pyproject.toml.
     """
-    found = {name: max((k for k, level in enumerate(levels) if name in level), default=-1) for name in NAMES}
-    staged = found["zero_stage"]
-    if config.backend != "deepspeed" and staged >= 0 and (staged > 0 or staged >= found["backend"]):
-        source = (table, "DISTIFY_ZERO_STAGE", "runtime.init(zero_stage=…)")[staged]
-        instead = "which cuts parameters, gradients and optimizer state like stage 3"
+    owner, what = OWNERS[name]
+    chosen, own = (max((k for k, level in enumerate(levels) if key in level), default=-1) for key in ("backend", name))
+    if config.backend != owner and own >= 0 and (own > 0 or own >= chosen):
+        source = (table, f"DISTIFY_{name.upper()}", f"runtime.init({name}=…)")[own]
         raise ConfigError(
-            f"{source}: {config.zero_stage} is a stage of DeepSpeed's ZeRO, but the backend is '{config.backend}', "
-            f"{instead if config.backend == 'fsdp' else 'which keeps all of them whole'}. Leave the stage out, or set "
-            "backend to 'deepspeed'."
+            f"{source}: {getattr(config, name)} is {what}, but the backend is '{config.backend}', "
+            f"{INSTEAD[config.backend]}. Leave it out, or set backend to '{owner}'."
         )
 
 

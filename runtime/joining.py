@@ -13,7 +13,7 @@ import torch.distributed as dist
 from torch.distributed.distributed_c10d import PrefixStore
 from torch.distributed.rendezvous import rendezvous
 
-from . import gpus
+from . import gpus, interface
 from .config import ConfigError
 from .launcher import Launcher, LaunchError
 from .state import state
@@ -28,6 +28,7 @@ def join(launcher: Launcher, place: torch.device) -> None:
     limit = timeout()
     kind = "gloo" if place.type == "cpu" else "cpu:gloo,cuda:nccl"  # CPU tensors are reduced on a GPU machine too
     if not dist.is_initialized():
+        interface.choose(launcher)
         options: dict[str, Any] = {} if place.type == "cpu" else {"device_id": place}
         try:
             if gpus.unsure(launcher, place) or of_agent():

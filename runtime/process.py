@@ -51,6 +51,7 @@ def init(
     batch: str | None = None,
     batchnorm: str | None = None,
     zero_stage: int | None = None,
+    shard_size: int | None = None,
 ) -> None:
     """Join the processes of this run and set it up; once, before the script seeds, builds a model or opens data.
 
@@ -64,6 +65,8 @@ def init(
         batch: "global" (default): each rank takes a slice of the batch; "per-device": each rank draws whole batches.
         batchnorm: "exact" (default): statistics of the whole batch; "local": of this rank's slice.
         zero_stage: 0 to 3 (default 2), for deepspeed.
+        shard_size: how many neighbouring ranks share the parts of a model, for fsdp: the GPUs of a machine, for
+            instance; other such groups hold the same. All ranks (default) if not given.
 
     Raises:
         Misconfigured: an unknown key or value, options that don't go together, a package that is missing, incomplete
@@ -78,6 +81,7 @@ def init(
         "batch": batch,
         "batchnorm": batchnorm,
         "zero_stage": zero_stage,
+        "shard_size": shard_size,
     }
     with exits.one_line(sys._getframe(1)):
         config = resolve(given)

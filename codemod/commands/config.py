@@ -38,6 +38,7 @@ def config(
     batch: Annotated[str | None, choice("batch", "Share each batch, or one each.")] = None,
     batchnorm: Annotated[str | None, choice("batchnorm", "Statistics of the batch, or a slice.")] = None,
     zero_stage: Annotated[str | None, free("zero_stage", "0|1|2|3", "What deepspeed shards.")] = None,
+    shard_size: Annotated[str | None, free("shard_size", "N", "Processes that fsdp shards over.")] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Write without asking whether to.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change; write nothing.")] = False,
 ) -> None:
@@ -51,6 +52,7 @@ def config(
         batch=batch,
         batchnorm=batchnorm,
         zero_stage=zero_stage,
+        shard_size=shard_size,
     )
     asks = not options and not yes and on_terminal()
 

@@ -47,6 +47,7 @@ def launch(
     batch: Annotated[str | None, choice("batch", "Share each batch, or one for each.")] = None,
     batchnorm: Annotated[str | None, choice("batchnorm", "Statistics of the whole batch, or of a slice.")] = None,
     zero_stage: Annotated[str | None, free("zero_stage", "0|1|2|3", "What deepspeed shards.")] = None,
+    shard_size: Annotated[str | None, free("shard_size", "N", "Processes that fsdp shards over.")] = None,
     nproc: Annotated[str | None, free("nproc", "N|gpu|cpu", "Processes on each machine; one per GPU.")] = None,
     nnodes: Annotated[str | None, free("nnodes", "N", "Machines, or FEWEST:MOST; 1 if not given.")] = None,
     node_rank: Annotated[str | None, free("node_rank", "N", "Which of them this one is, from 0.")] = None,
@@ -101,6 +102,7 @@ def launch(
             batch=batch,
             batchnorm=batchnorm,
             zero_stage=zero_stage,
+            shard_size=shard_size,
         ),
         counts=given(
             nproc=nproc,

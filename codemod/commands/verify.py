@@ -39,6 +39,7 @@ def verify(
     batch: Annotated[str | None, choice("batch", AS_IN_REWRITE)] = None,
     batchnorm: Annotated[str | None, choice("batchnorm", AS_IN_REWRITE)] = None,
     zero_stage: Annotated[str | None, free("zero_stage", "0|1|2|3", AS_IN_REWRITE)] = None,
+    shard_size: Annotated[str | None, free("shard_size", "N", AS_IN_REWRITE)] = None,
     matrix: Annotated[bool, typer.Option("--matrix", help="Convert for each backend that is installed.")] = False,
     original: Annotated[
         str | None, typer.Option("--original", metavar="FILE", help="What SCRIPT, taken as it is, was made of.")
@@ -86,6 +87,7 @@ def verify(
             batch=batch,
             batchnorm=batchnorm,
             zero_stage=zero_stage,  # type: ignore[arg-type]  # Options turns text into numbers
+            shard_size=shard_size,  # type: ignore[arg-type]
         )
     except OptionError as error:
         raise typer.BadParameter(str(error)) from None

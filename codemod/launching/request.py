@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..files import FileError
@@ -15,7 +15,7 @@ from . import machine
 from .emit import FORMATS, Job, check, job_file
 from .processes import Processes, processes
 from .script import Script, look_at, module_file
-from .settings import settings
+from .settings import Setting, settings
 from .start import Run, show, start
 
 FAILED = 2
@@ -84,7 +84,20 @@ def resolve(request: Request, environment: Mapping[str, str]) -> Run:
             "--node-rank and --rdzv-endpoint, or let distify write the job: --emit slurm"
         )
     found = tuple(settings(script, request.options, environment)) if script.starts else ()
+    check_groups(found, count)
     return Run(target, request.arguments, count, found)
+
+
+def check_groups(found: Sequence[Setting], count: Processes) -> None:
+    """Refuse groups of processes that don't come out even, before any process starts."""
+    size = next((item for item in found if item.name == "shard_size" and item.value is not None), None)
+    if size is not None and count.nproc.isdigit() and count.nnodes.isdigit():
+        total = int(count.nproc) * int(count.nnodes)
+        if total % int(str(size.value)):
+            raise OptionError(
+                f"{size.source}: {total} processes can't be divided into groups of {size.value}, which each hold all "
+                "of a model. Take the number of processes of one machine, or another that divides them"
+            )
 
 
 def look_for(request: Request) -> str:

@@ -7,9 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..options import DEFAULTS, OptionError, flag, parse, read_environment, read_pyproject, tool_table, variable
+from ..options import DEFAULTS, OWNERS, OptionError, flag, parse, read_environment, read_pyproject, tool_table, variable
 from .script import Script
 
+WHAT = {
+    "zero_stage": "is a stage of DeepSpeed's ZeRO",
+    "shard_size": "is how many processes share the parts of a model",
+}
 CODE, FLAG, ENVIRONMENT, FILE, DEFAULT = range(5)
 
 
@@ -46,9 +50,12 @@ def settings(script: Script, given: Mapping[str, str | int], environment: Mappin
     variables = read_environment(environment)
     flags = {name: parse(name, value, flag(name)) for name, value in given.items()}
     found = {name: setting(name, script, flags, variables, (table, file)) for name in DEFAULTS}
-    check_stage(found)
-    if found["backend"].value not in (None, "deepspeed"):
-        found["zero_stage"] = Setting("zero_stage", None, "of deepspeed only", DEFAULT)
+    for name, owner in OWNERS.items():
+        check_owner(found, name, owner)
+        if found["backend"].value not in (None, owner):
+            found[name] = Setting(name, None, f"of {owner} only", DEFAULT)
+    if found["shard_size"].value == DEFAULTS["shard_size"]:
+        found["shard_size"] = Setting("shard_size", None, "default: all processes", DEFAULT)
     return list(found.values())
 
 
@@ -82,13 +89,13 @@ def setting(
     return Setting(name, DEFAULTS[name], "default", DEFAULT)
 
 
-def check_stage(found: Mapping[str, Setting]) -> None:
-    """Refuse a ZeRO stage beside another backend, as `runtime.init` would."""
-    backend, stage = found["backend"], found["zero_stage"]
-    if backend.value in (None, "deepspeed") or stage.level == DEFAULT:
+def check_owner(found: Mapping[str, Setting], name: str, owner: str) -> None:
+    """Refuse what belongs to one backend beside another, as `runtime.init` would."""
+    backend, own = found["backend"], found[name]
+    if backend.value in (None, owner) or own.level == DEFAULT:
         return
-    if stage.level != FILE or backend.level >= FILE:
+    if own.level != FILE or backend.level >= FILE:
         raise OptionError(
-            f"{stage.source}: {stage.value} is a stage of DeepSpeed's ZeRO, but the backend is {backend.value} "
-            f"({backend.source}). Leave the stage out, or set the backend to deepspeed."
+            f"{own.source}: {own.value} {WHAT[name]}, but the backend is {backend.value} ({backend.source}). Leave it "
+            f"out, or set the backend to {owner}."
         )

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..edits import AddImport, Argument, InsertBefore, Replace, Span
-from ..options import DEFAULTS
+from ..options import DEFAULTS, OWNERS
 from . import Outcome, rule
 from ._amp import folds, own_precision
 from ._source import runtime_calls, setting
@@ -57,8 +57,8 @@ def changed(facts: Facts, call: ast.Call, options: Options) -> Iterator[Outcome]
     """The arguments of an existing init call that differ from the options given."""
     present = {keyword.arg or "": keyword.value for keyword in call.keywords}
     new = {name: value for name, value in written(facts, options).items() if not is_same(present.get(name), value)}
-    # A stage that the script had for deepspeed means nothing to the backend given now, which would refuse it.
-    gone = {"zero_stage"} & set(present) if new.get("backend", "deepspeed") != "deepspeed" else set()
+    # What the script had for another backend means nothing to the one given now, which would refuse it.
+    gone = {name for name, owner in OWNERS.items() if name in present and new.get("backend", owner) != owner}
     merged = {name: facts.text(value) for name, value in present.items() if name not in gone}
     merged.update((name, json.dumps(value)) for name, value in new.items())
     ordered = {name: merged[name] for name in sorted(merged, key=rank)}

@@ -64,6 +64,7 @@ class FSDP(PartedGradients):
     name = "fsdp"
 
     def __init__(self) -> None:
+        meshes.check(self.width)
         self.trees: list[Tree] = []
         self.shards: dict[Tensor, Any] = {}
         self.watch = Watch(self.name)
@@ -84,7 +85,7 @@ class FSDP(PartedGradients):
     def width(self) -> int:
         """How many ranks share the parts of a model; other such groups hold the same."""
         assert state.config is not None
-        return getattr(state.config, "shard_size", None) or state.world_size
+        return state.config.shard_size or state.world_size
 
     def holders(self) -> ProcessGroup | None:
         """The ranks that share the parts with this one."""

@@ -19,8 +19,24 @@ import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import DTensor
 
+from ..config import ConfigError
 from ..joining import timeout
 from ..state import state
+
+
+def check(size: int) -> None:
+    """Refuse groups that don't come out even.
+
+    Raises:
+        ConfigError: the number of ranks is no multiple of the groups' size.
+    """
+    world = state.world_size
+    if world % size:
+        fit = ", ".join(str(k) for k in range(2, world + 1) if world % k == 0)
+        raise ConfigError(
+            f"shard_size={size}: {world} processes can't be divided into groups of {size} that each hold all of a "
+            f"model. Take the number of processes of one machine, or another that divides {world} ({fit})."
+        )
 
 
 def of_ranks(size: int) -> DeviceMesh:

@@ -136,6 +136,7 @@ def test_no_answer_writes_nothing(terminal, capsys, monkeypatch):
         (None, [], "nothing to write: questions are asked on a terminal only"),
         (None, ["--backend", "fdsp"], "--backend: unknown value 'fdsp', did you mean 'fsdp'?"),
         (None, ["--zero-stage", "2"], "--zero-stage goes with --backend deepspeed; the backend is ddp"),
+        (None, ["--shard-size", "2"], "--shard-size goes with --backend fsdp; the backend is ddp"),
         (None, ["nowhere", "--backend", "ddp"], "nowhere: no such folder"),
         ("[tool.distify\n", ["--backend", "ddp"], "pyproject.toml"),
         ('[tool.distify]\nbackned = "x"\n', ["--backend", "ddp"], "unknown key 'backned'"),

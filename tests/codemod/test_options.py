@@ -41,6 +41,7 @@ def test_given_holds_what_was_given_in_order():
         ("accumulate", 4.0, "is not a whole number from 1"),
         ("zero_stage", "4", "--zero-stage: '4' is not a whole number from 0 to 3"),
         ("zero_stage", "-1", "is not a whole number from 0 to 3"),
+        ("shard_size", "1", "--shard-size: '1' is not a whole number from 2"),
     ],
 )
 def test_an_unknown_value_names_the_nearest(name, value, message):
@@ -119,3 +120,9 @@ def test_the_runtime_has_the_same_options():
 def test_a_zero_stage_without_deepspeed(backend: str) -> None:
     with pytest.raises(OptionError, match=f"--zero-stage goes with --backend deepspeed, not with {backend}"):
         Options(backend=backend, zero_stage=2)
+
+
+def test_a_shard_size_without_fsdp() -> None:
+    with pytest.raises(OptionError, match="--shard-size goes with --backend fsdp, not with deepspeed"):
+        Options(backend="deepspeed", shard_size=2)
+    assert Options(shard_size="8", backend="fsdp").given() == {"backend": "fsdp", "shard_size": 8}  # type: ignore[arg-type]

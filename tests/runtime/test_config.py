@@ -92,6 +92,15 @@ def test_a_stage_of_deepspeed_beside_another_backend(backend: str, tmp_path: Pat
     assert resolve({"backend": backend}, {}, tmp_path).backend == backend
 
 
+@pytest.mark.parametrize("backend", ["ddp", "deepspeed"])
+def test_a_shard_size_beside_another_backend(backend: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=rf"shard_size=…\): 4 is how many .* '{backend}', .*set backend to 'fsdp'"):
+        resolve({"backend": backend, "shard_size": 4}, {}, tmp_path)
+    table(tmp_path, '[tool.distify]\nbackend = "fsdp"\nshard-size = 4\n')
+    assert resolve({}, {}, tmp_path).shard_size == 4
+    assert resolve({"backend": backend}, {}, tmp_path).backend == backend
+
+
 def test_tomli_stands_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On Python 3.10, which has no tomllib; elsewhere that plays the part of tomli."""
     if sys.version_info >= (3, 11):

@@ -64,6 +64,7 @@ def test_each_value_tells_its_source(monkeypatch, tmp_path):
         "batch": ("global", "default"),
         "batchnorm": ("local", "pyproject.toml: [tool.distify]"),
         "zero_stage": ("-", "of deepspeed only"),
+        "shard_size": ("-", "default: all processes"),
         "nproc": ("3", "--nproc"),
         "nnodes": ("1", "default"),
     }
@@ -151,6 +152,14 @@ def test_several_machines(monkeypatch):
         ("train.py --backend fdsp", "did you mean 'fsdp'?"),
         ("train.py --accumulate 0", "not a whole number from 1"),
         ("train.py --zero-stage 2", "--zero-stage: 2 is a stage of DeepSpeed's ZeRO, but the backend is ddp (default)"),
+        (
+            "train.py --shard-size 2",
+            "--shard-size: 2 is how many processes share the parts of a model, but the backend",
+        ),
+        (
+            "train.py --backend fsdp --shard-size 4 --nproc 3 --nnodes 2 --node-rank 0 --rdzv-endpoint a",
+            "--shard-size: 6 processes can't be divided into groups of 4, which each hold all of a model.",
+        ),
         ("train.py --nproc 0", "--nproc: '0' is not a whole number from 1, gpu or cpu"),
         ("train.py --nproc -1", "--nproc"),
         ("train.py --nnodes 4:2", "the first number is the smaller one"),

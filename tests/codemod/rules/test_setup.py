@@ -71,6 +71,8 @@ if __name__ == "__main__":
             "zero_stage=3,\n    backend='fsdp',\n    accumulate=4",
         ),
         ("zero_stage=True", {"zero_stage": 1}, "zero_stage=1"),
+        ("backend='fsdp', shard_size=8", {"backend": "ddp"}, 'backend="ddp"'),
+        ("backend='fsdp'", {"shard_size": 8}, "backend='fsdp', shard_size=8"),
         ("backend=os.environ['B']", {"backend": "ddp"}, 'backend="ddp"'),
     ],
 )
