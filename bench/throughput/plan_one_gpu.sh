@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# What one GPU can tell, in nine minutes: rows in FOLDER/one_gpu.jsonl, words in FOLDER/one_gpu.txt.
+# What one GPU can tell, in two parts of nine minutes each: cost (of conversion) and more (no network, compilation).
 #
-#   bash bench/throughput/plan_one_gpu.sh FOLDER [more options of run.py]
+#   bash bench/throughput/plan_one_gpu.sh FOLDER cost|more [more options of run.py]
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
-folder=$1
-shift
+folder=$1 part=$2
+shift 2
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-4}" PYTHONUNBUFFERED=1
-"${PYTHON:-python3}" "$here/run.py" --plan "$here/plans/one_gpu.txt" --seconds "${SECONDS_LIMIT:-490}" --each 120 \
-  --out "$folder/one_gpu.jsonl" "$@" | tee "$folder/one_gpu.txt"
+"${PYTHON:-python3}" "$here/run.py" --plan "$here/plans/one_gpu_$part.txt" --seconds "${SECONDS_LIMIT:-490}" --each 120 \
+  --out "$folder/one_gpu_$part.jsonl" "$@" | tee "$folder/one_gpu_$part.txt"
