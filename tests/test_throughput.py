@@ -20,6 +20,8 @@ from results import Row, checks, medians, percentile, read, verdicts  # noqa: E4
 from run import fill, parse, planned  # noqa: E402
 from summary import summary  # noqa: E402
 
+from bench.memory import Found, fitted, search  # noqa: E402
+
 DDP = Row("gpt2-124m", 2, "ours-ddp", "bf16", 1, 10, 16, 60, 0, rate=1000.0, gpu_peak=200, losses={0: 10.9, 50: 9.0})
 
 
@@ -64,6 +66,30 @@ def test_a_row_counts_the_slowest_process_and_the_largest_gpu() -> None:
 
 def test_percentiles_lie_between_the_nearest() -> None:
     assert [percentile([4.0, 1.0, 2.0], part) for part in (0.0, 0.5, 0.75, 1.0)] == [1.0, 2.0, 3.0, 4.0]
+
+
+@pytest.mark.parametrize(
+    ("limit", "most", "found"),
+    [(50, 512, Found(50, True)), (3, 512, Found(3, True)), (0, 512, Found(0, True)), (99, 40, Found(40, False))],
+)
+def test_the_largest_model_is_found(limit: int, most: int, found: Found) -> None:
+    asked: list[int] = []
+
+    def fits(layers: int) -> bool:
+        asked.append(layers)
+        return layers <= limit
+
+    largest, bounded = search(fits, 4, most)
+    assert bounded == found.bounded
+    assert found.largest - found.largest // 16 <= largest <= found.largest
+    assert len(asked) == len(set(asked)) <= 10
+
+
+def test_only_a_lack_of_memory_ends_a_search() -> None:
+    assert fitted(DDP)
+    assert not fitted(replace(DDP, error="torch.OutOfMemoryError: CUDA out of memory. Tried"))
+    with pytest.raises(RuntimeError, match="broken"):
+        fitted(replace(DDP, error="broken"))
 
 
 @pytest.mark.parametrize("name", ["one_gpu", "two_gpus_124m", "two_gpus_more"])

@@ -45,7 +45,6 @@ BATCHES = {
     "mlp": 128,
     "mlp-tiny": 8,
 }
-UNITS = {"gpt2-124m": 1024, "gpt2-774m": 1024, "gpt2-tiny": 32}  # tokens of a sample
 WINDOW = ", sync=(step + 1) % args.accumulate == 0"  # which the codemod makes of a script's own accumulation
 CHANGES = ("compile", "localbn", "nowindow", "recompute", "meta", "offload", "null")
 MEMORY = {"recompute": ["--checkpoint-activations"], "meta": ["--meta-init"], "offload": ["--offload"]}
@@ -121,6 +120,13 @@ class Case:
         if "nowindow" in self.changes and self.name.startswith("ours") and not self.model.startswith("gpt2"):
             return "the script that accumulates by itself trains a GPT"
         return ""
+
+
+def tokens(model: str) -> int:
+    """Tokens of a sample; 1 for models that have none."""
+    if not model.startswith("gpt2"):
+        return 1
+    return 32 if model.endswith("tiny") else 1024
 
 
 @dataclass

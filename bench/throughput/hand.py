@@ -30,7 +30,9 @@ def main() -> None:
     made.add_argument("--offload", action="store_true", help="parameters and the optimizer's state on the host")
     args = made.parse_args()
     _, world, device = tasks.place()
-    library = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
+    library = "nccl" if device.type == "cuda" else "gloo"
+    if args.offload and device.type == "cuda":
+        library = "cpu:gloo,cuda:nccl"  # norms of gradients on the host
     if world > 1:
         dist.init_process_group(library)
     elif args.loop.startswith(("fsdp2", "zero")):

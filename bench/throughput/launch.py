@@ -83,11 +83,13 @@ class Launcher:
         work: folder for what they write.
         share: all processes use one GPU, as machines of their own to NCCL; for a trial, not for figures.
         fresh: import everything anew in each process.
+        environment: for all processes, beside this one's.
     """
 
     work: Path
     share: bool = False
     fresh: bool = False
+    environment: dict[str, str] = field(default_factory=dict)
     starters: dict[tuple[str, ...], Starter] = field(default_factory=dict)
     poisoned: set[tuple[str, ...]] = field(default_factory=set)
 
@@ -120,10 +122,11 @@ class Launcher:
         if environment and environment.get("BENCH_NULL"):
             members = members[:1]
         mine = {"BENCH_METER": str(meter), "BENCH_PATH": os.pathsep.join([str(HERE), str(HERE / "plain")])}
+        mine |= {**self.environment, **(environment or {})}
         job = {
             "script": str(script),
             "argv": list(argv),
-            "environments": [{**mine, **(environment or {}), **more} for more in members],
+            "environments": [{**mine, **more} for more in members],
             "folder": str(self.work),
             "output": str(output),
             "limit": limit,

@@ -13,6 +13,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import resource
 import runpy
 import signal
 import sys
@@ -59,12 +60,26 @@ def become(job: dict[str, Any], rank: int, environment: dict[str, str]) -> None:
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda._is_in_bad_fork():
         sys.exit(POISONED)
+    if "BENCH_CAP" in environment:
+        cap(int(environment["BENCH_CAP"]))
     sys.argv = [job["script"], *job["argv"]]
     sys.path[0] = os.path.dirname(job["script"])
     sys.path[1:1] = environment.get("BENCH_PATH", "").split(os.pathsep)
     if environment.get("BENCH_NULL"):
         importlib.import_module("nothing").install()
     runpy.run_path(job["script"], run_name="__main__")
+
+
+def cap(size: int) -> None:
+    """Let this process have that many bytes of its GPU, or of the host's memory if there is no GPU."""
+    import torch
+
+    if torch.cuda.is_available():
+        device = int(os.environ.get("LOCAL_RANK", "0"))
+        most = torch.cuda.get_device_properties(device).total_memory
+        torch.cuda.set_per_process_memory_fraction(min(1.0, size / most), device)
+    else:
+        resource.setrlimit(resource.RLIMIT_DATA, (size, size))
 
 
 def attend(pids: list[int], limit: float) -> dict[str, Any]:

@@ -148,10 +148,13 @@ class Check:
 
 
 def checks(rows: Iterable[Row]) -> list[Check]:
-    """Compare losses where several contenders did the same work: at the first step, and at the last common one."""
+    """Compare losses where several contenders did the same work: at the first step, and at the last common one.
+
+    Those with local statistics, that initialise a model anew, or whose collectives do nothing did other work.
+    """
     groups: dict[tuple[str, int, int, str], dict[str, dict[int, float]]] = {}
     for row in rows:
-        if not row.error and not {"localbn", "null"} & set(row.contender.split("+")):
+        if not row.error and not {"localbn", "meta", "null"} & set(row.contender.split("+")[1:]):
             group = groups.setdefault((row.model, row.batch * row.world, row.accumulate, row.precision), {})
             group.setdefault(f"{row.contender} on {row.world}", row.losses)
     found = []

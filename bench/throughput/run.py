@@ -26,7 +26,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from statistics import mean
 
-from contenders import BATCHES, HERE, UNITS, Case, Conversions, start
+from contenders import BATCHES, HERE, Case, Conversions, start, tokens
 from launch import Failed, Launcher, Outcome
 from results import Row, percentile
 from summary import last_line, summary
@@ -172,7 +172,7 @@ def one(case: Case, repeat: int, limit: float, launcher: Launcher, conversions: 
 
 def fill(row: Row, outcome: Outcome) -> None:
     """What the processes measured: the slowest counts, and the largest GPU."""
-    samples = row.batch * row.world * outcome.meters[0]["steps"] * UNITS.get(row.model, 1)
+    samples = row.batch * row.world * outcome.meters[0]["steps"] * tokens(row.model)
     row.rate = samples / max(meter["elapsed"] for meter in outcome.meters)
     times = [mean(step) for step in zip(*(meter["step_times"] for meter in outcome.meters))]
     row.p50, row.p90, row.p99 = (percentile(times, part) for part in (0.5, 0.9, 0.99))
