@@ -92,10 +92,11 @@ def test_only_a_lack_of_memory_ends_a_search() -> None:
         fitted(replace(DDP, error="broken"))
 
 
-@pytest.mark.parametrize("name", ["one_gpu", "two_gpus_124m", "two_gpus_more"])
-def test_every_line_of_a_plan_can_be_measured(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert planned(parse(["--plan", str(BENCH / "plans" / f"{name}.txt")]))
+def test_every_line_of_a_plan_can_be_measured(capsys: pytest.CaptureFixture[str]) -> None:
+    plans = sorted((BENCH / "plans").glob("*.txt"))
+    assert all(planned(parse(["--plan", str(plan)])) for plan in plans)
     assert capsys.readouterr().err == ""
+    assert [name for _, name, _ in page.PLACE.findall(page.PAGE.read_text())] == [plan.stem for plan in plans]
 
 
 def test_the_page_is_made_of_the_results(tmp_path: Path) -> None:
