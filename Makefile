@@ -14,19 +14,24 @@ PIP := $(BIN)/python -m pip install $(PIP_FLAGS)
 # One thread per process: tests and the demo start several, and more threads only wait for each other.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help demo test lint docs format clean
+.PHONY: help demo test browser lint docs format clean
 
 help:
 	@echo "make demo   convert a script, run it on one and on two processes, compare"
 	@echo "make test   lint, type-check, run all tests"
 	@echo "make lint   ruff and mypy only"
 	@echo "make docs   the documentation site, in build/site"
+	@echo "make browser  the page of reports in headless Chromium, which must be there"
 
 demo: $(VENV)/.base
 	@PATH="$(abspath $(BIN)):$$PATH" bash docs/demo.sh
 
 test: lint docs $(VENV)/.full
 	$(BIN)/python -m pytest $(PYTEST_FLAGS)
+
+# Apart from the tests: pip can't install a browser.
+browser: $(VENV)/.lint
+	$(BIN)/python -m pytest tests/codemod/report/in_browser.py
 
 lint: $(VENV)/.lint
 	$(BIN)/ruff check .

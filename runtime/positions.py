@@ -39,7 +39,6 @@ class Progress:
         over: it is exhausted.
         apart: it is read in another thread, ahead of what is in use.
         kept: workers of the pass before do its work (`persistent_workers`), so no seed was drawn for them.
-        loader: that of the pass, which the script may hold no more: `for batch in runtime.shard(DataLoader(…))`.
         after: attributes of the samplers when the checkpoint was written that it is gone on from.
         saved: how many batches the loop had got when a checkpoint was written, `None` if none was.
     """
@@ -52,7 +51,6 @@ class Progress:
     over: bool = False
     apart: bool = False
     kept: bool = False
-    loader: DataLoader[Any] | None = None
     after: dict[str, Any] = field(default_factory=dict)
     saved: int | None = None
 
@@ -173,7 +171,10 @@ class Position:
             DistifyError: the pass is not the one that was saved.
         """
         self.passes[iterator] = progress
-        progress.loader = loader
+        # The script may hold it no more: `for batch in runtime.shard(DataLoader(…))`. Its own iterator, which holds
+        # `progress`, must not: were it in a cycle with the loader, its workers would end in a collection, which waits for
+        # each of them for seconds.
+        iterator.loader = loader
         if now is None:
             return
         try:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import random
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -384,3 +386,22 @@ def test_a_loader_made_later_beside_one_of_its_kind(tmp_path: Path) -> None:
     runtime.shutdown()
     prepared()
     assert run() == whole[2:]
+
+
+@pytest.mark.parametrize("kind", ["workers", "iterable"])
+@pytest.mark.usefixtures("alone")
+def test_a_loader_is_gone_with_its_last_name(kind: str) -> None:
+    """Left to a collection, workers would take part in it: it waits for them, for seconds."""
+    runtime.init()
+    gc.collect()
+    gc.disable()
+    try:
+        loader = runtime.shard(LOADERS[kind]())
+        for _ in loader:
+            pass
+        next(iter(loader))
+        gone = [weakref.ref(loader), weakref.ref(loader._iterator or loader)]
+        del loader
+        assert [one() for one in gone] == [None, None]
+    finally:
+        gc.enable()

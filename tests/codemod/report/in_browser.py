@@ -1,7 +1,9 @@
-"""The page in a real browser, where there is one: widths, schemes, keys, and the contrast of all its text.
+"""The page in a real browser: widths, schemes, keys, and the contrast of all its text; run by `make browser`.
 
-One start of headless Chromium shows the page in four frames; a script around them looks at each and leaves what it saw
-in the document, which the browser prints.
+No package that pip installs brings a browser, so that a plain run of the tests doesn't collect this file:
+`test_page.py` and `test_script.py` look at the style sheet and run the script without one. One start of headless
+Chromium shows the page in four frames; a script around them looks at each and leaves what it saw in the document, which
+the browser prints.
 """
 
 from __future__ import annotations
@@ -88,8 +90,7 @@ addEventListener("load", () => {
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory):
     """What the script saw in each frame."""
-    if BROWSER is None:
-        pytest.skip("no Chromium here: apt-get install chromium")
+    assert BROWSER is not None, "no Chromium here: apt-get install chromium"
     folder = tmp_path_factory.mktemp("browser")
     text = html.escape(page([converted(), refused(), converted()], "rewrite", failures=["x.py: no"]).decode())
     frames = [
