@@ -31,7 +31,10 @@ def unlaunched(environment: Mapping[str, str]) -> dict[str, str]:
 
 def program(module: str) -> list[str]:
     """The command that runs a module of distify; no file of the working directory replaces a library."""
-    return [sys.executable, *(["-P"] if sys.version_info >= (3, 11) else []), "-m", module]
+    if sys.version_info >= (3, 11):
+        return [sys.executable, "-P", "-m", module]
+    start = "import sys; del sys.path[0]; from runpy import run_module as run; "  # Python 3.10 has no -P
+    return [sys.executable, "-c", f"{start}run({module!r}, run_name='__main__', alter_sys=True)"]
 
 
 def spawn(

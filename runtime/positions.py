@@ -171,9 +171,8 @@ class Position:
             DistifyError: the pass is not the one that was saved.
         """
         self.passes[iterator] = progress
-        # The script may hold it no more: `for batch in runtime.shard(DataLoader(…))`. Its own iterator, which holds
-        # `progress`, must not: were it in a cycle with the loader, its workers would end in a collection, which waits for
-        # each of them for seconds.
+        # The script may hold the loader no more: `for batch in runtime.shard(DataLoader(…))`. `progress` must not,
+        # for the loader's own iterator holds that: in a cycle, workers end in a collection, which waits for each.
         iterator.loader = loader
         if now is None:
             return

@@ -89,8 +89,9 @@ def test_files_are_matched_by_name_but_for_times():
     ]
 
 
-@pytest.mark.skipif(sys.version_info < (3, 11), reason="Python can't leave the working directory out")
-def test_a_file_of_the_working_directory_replaces_no_library(tmp_path, monkeypatch):
+@pytest.mark.parametrize("version", sorted({sys.version_info[:2], (3, 10)}))
+def test_a_file_of_the_working_directory_replaces_no_library(tmp_path, monkeypatch, version):
+    monkeypatch.setattr("distify.codemod.spawned.sys.version_info", version)
     (tmp_path / "pickle.py").write_text("raise SystemExit('not the library')\n")
     monkeypatch.chdir(tmp_path)
     files = [("x.pt", saved(tmp_path, "a", BASE), saved(tmp_path, "b", {**BASE, "w": torch.tensor([1.00001, -2.0])}))]
