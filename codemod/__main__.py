@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
 FAILED = 2
 INTERRUPTED = 130
 WITH_ARGUMENTS = ("launch", "verify")
+
+TYPE_CHECKING = False  # as `typing` has it, which takes longer to import than this file
+if TYPE_CHECKING:
+    from . import plainly
 
 
 def leave_folder_out() -> None:
@@ -26,25 +31,48 @@ def leave_folder_out() -> None:
 
 def main() -> None:
     """Runs the command and exits with its code; whatever goes wrong is one line on standard error."""
-    sys.exit(run(sys.argv[1:]))
+    # Trees of syntax are large, live long and hold few cycles: the collector would go through them again and again.
+    gc.set_threshold(100_000, 20, 20)
+    code = run(sys.argv[1:])
+    if sys.argv[1:2] in (["rewrite"], ["check"]):
+        end(code)
+    sys.exit(code)
+
+
+def end(code: int) -> None:
+    """Ends the process at once: nothing is left to do, and the system takes large trees away faster than Python."""
+    try:
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
+    except (OSError, ValueError):
+        return  # as Python has it
+    os._exit(code)
 
 
 def run(arguments: list[str]) -> int:
     """Runs the command with the given arguments and returns the exit code."""
-    from .cli import app
-    from .report.stream import complain, drop_output
-
     try:
-        code = app(arguments, prog_name="distify", standalone_mode=False)
+        code = without_typer(arguments)
+        if code is None:
+            from .cli import app
+
+            code = app(arguments, prog_name="distify", standalone_mode=False)
         if sys.stdout is not None:
             sys.stdout.flush()
         if code == INTERRUPTED:  # what typer makes of Ctrl-C
+            from .report.stream import complain
+
             complain("interrupted; no file was left half-written")
         return code if isinstance(code, int) else 0
     except BrokenPipeError:  # distify … --diff | head
+        from .report.stream import drop_output
+
         drop_output()
         return 0
     except Exception as error:
+        from .report.stream import complain
+
         if hasattr(error, "format_message"):  # a usage error of typer
             text = error.format_message().removeprefix("Invalid value: ")
             text = f"{text[:1].lower()}{text[1:].rstrip('.')}"
@@ -63,6 +91,52 @@ def run(arguments: list[str]) -> int:
             return FAILED
         complain(f"internal error: {described(error)}. Please report it together with the command and the file.")
         return FAILED
+
+
+def without_typer(arguments: list[str]) -> int | None:
+    """The exit code of what is done often and needs no typer: the help, and `rewrite` and `check` rightly called."""
+    if os.name == "nt" or "_DISTIFY_COMPLETE" in os.environ:
+        return None
+    if arguments in (["--help"], ["-h"]):
+        from . import overview
+
+        return overview.show()
+    from . import plainly
+
+    verb, words = (arguments or [""])[0], arguments[1:]
+    values = plainly.read(verb, words) if verb in plainly.OPTIONS else None
+    if values is None:
+        return None
+    try:
+        return work(verb, values)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:  # distify … --diff | head: as typer has it
+        from .report.stream import drop_output
+
+        drop_output()
+        return 1
+
+
+def work(verb: str, values: plainly.Values) -> int | None:
+    """The exit code of `rewrite` and `check`, `None` if typer is to say what is wrong with the command line."""
+    from . import idle
+
+    code = idle.run(verb, values)
+    if code is not None:
+        return code
+    from .commands import asked
+
+    try:
+        if verb == "check":
+            from .check import check
+
+            return check(asked.checking(**values))
+        from .convert import convert
+
+        return convert(asked.rewriting(**values))
+    except asked.Usage:
+        return None
 
 
 def _help(arguments: list[str]) -> str:

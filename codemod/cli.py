@@ -10,7 +10,6 @@ from .commands import check, config, consolidate, doctor, explain, launch, rules
 from .commands.completing import words
 from .commands.declared import choice, free
 from .commands.verb import WIDTH, Verb
-from .options import OptionError, Options
 from .report.names import FORMATS
 from .version import version
 
@@ -66,16 +65,6 @@ def distify(context: typer.Context, version: Version = False) -> None:
         raise typer.Exit(2)
 
 
-def check_reports(form: str, page: str | None, code: bool) -> None:
-    """Refuses formats that don't exist, and what would mix with converted code on standard output."""
-    if form not in FORMATS:
-        raise typer.BadParameter(f"--format {form}: choose one of {', '.join(FORMATS)}")
-    if form != "text" and code:
-        raise typer.BadParameter(f"--format {form} and the converted code both go to standard output; add --diff")
-    if page is not None and not page.lower().endswith((".html", ".htm")):
-        raise typer.BadParameter(f"--report {page}: the name of a page ends in .html")
-
-
 @app.command(epilog=EXAMPLES)
 def rewrite(
     paths: Annotated[
@@ -128,33 +117,34 @@ def rewrite(
     version: Version = False,
 ) -> None:
     """Convert training scripts, in place unless told otherwise."""
-    if "-" in paths and len(paths) > 1:
-        raise typer.BadParameter("'-' (standard input) can't be mixed with files")
-    if stdin_filename is not None and paths != ["-"]:
-        raise typer.BadParameter("--stdin-filename goes with '-' only")
-    if output is not None and (diff or check):
-        raise typer.BadParameter(f"-o writes and {'--diff' if diff else '--check'} doesn't; leave one out")
-    if quiet and verbose:
-        raise typer.BadParameter("--quiet and --verbose exclude each other")
-    check_reports(form, page, code="-" in (output, *paths) and output in (None, "-") and not (diff or check))
-    from .convert import Request, convert
+    from .commands.asked import Usage, rewriting
+    from .convert import convert
 
     try:
-        options = Options(
+        request = rewriting(
+            paths,
             backend=backend,
             precision=precision,
-            accumulate=accumulate,  # type: ignore[arg-type]  # Options turns text into numbers
+            accumulate=accumulate,
             batch=batch,
             batchnorm=batchnorm,
-            zero_stage=zero_stage,  # type: ignore[arg-type]
-            shard_size=shard_size,  # type: ignore[arg-type]
+            zero_stage=zero_stage,
+            shard_size=shard_size,
+            output=output,
+            diff=diff,
+            check=check,
+            follow=follow,
             partial=partial,
-            budget=budget,  # type: ignore[arg-type]
+            budget=budget,
+            stdin_filename=stdin_filename,
+            form=form,
+            page=page,
+            quiet=quiet,
+            verbose=verbose,
         )
-    except OptionError as error:
+    except Usage as error:
         raise typer.BadParameter(str(error)) from None
-    code = convert(Request(paths, options, output, stdin_filename, diff, check, quiet, verbose, follow, form, page))
-    raise typer.Exit(code)
+    raise typer.Exit(convert(request))
 
 
 # In the order of use, which is that of `distify --help`.

@@ -12,7 +12,7 @@ from pathlib import Path
 from .files import FileError, TooLarge, expand, limited, read, reason
 from .options import OptionError, Options, configuration
 from .report.diff import unified
-from .report.stream import complain, progress, put, put_diff, say
+from .report.stream import Progress, complain, put, put_diff, say
 from .report.text import Wording, report
 from .rewrite import InternalError, Result
 from .rewriter import Planner, Rewriter
@@ -156,7 +156,7 @@ def converted(
             failed[name] = f"{error}. {BUG}"
             complain(failed[name])
 
-    with progress(not request.quiet) as shown:
+    with Progress(not request.quiet) as shown:
         for number, item in enumerate(items, 1):
             shown.at(f"{item.name} ({number} of {len(items)})")
             attempt(item.name, partial(rewriter.register, item.name, item.data))

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
-import difflib
 import os
 import stat
-from collections.abc import Callable, Iterable, Iterator
-from typing import IO
+
+from .folders import Folders, within
+
+TYPE_CHECKING = False  # as `typing` has it, which takes longer to import than this file
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import IO
 
 SKIPPED = frozenset({"__pycache__", "site-packages", "node_modules", "__pypackages__"})
+# Without waiting, and before anything is known of it: a pipe may be one that nobody writes to.
+OPENING = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOCTTY", 0)
 LIMIT = 10 << 20  # bytes of a file; a script that is larger holds data
 
 
@@ -34,20 +39,42 @@ def read(path: str) -> bytes:
         FileError: missing, no regular file, a notebook, too large, or not readable.
     """
     try:
-        check_regular(path, os.stat(path).st_mode)
-        if path.endswith(".ipynb"):
+        if path.endswith(".ipynb") and os.path.isfile(path):
             raise FileError(f"{path}: a notebook; export it first: jupyter nbconvert --to script {path}")
-        # Opened without waiting and looked at again: what was a file may be a pipe by now, which nobody writes to.
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
-        with open(handle, "rb") as file:
-            check_regular(path, os.fstat(handle).st_mode)
-            return limited(path, file)
+        handle = os.open(path, OPENING)
+        try:
+            status = os.fstat(handle)
+            check_regular(path, status.st_mode)
+            return whole(path, handle, status.st_size)
+        finally:
+            os.close(handle)
     except FileNotFoundError:
         if os.path.islink(path):
             raise FileError(f"{path}: a link to nothing: {os.readlink(path)}") from None
         raise FileError(f"{path}: no such file{similar(path)}") from None
     except (OSError, ValueError) as error:
+        if not isinstance(error, ValueError) and os.path.exists(path):
+            check_regular(path, os.stat(path).st_mode)  # a socket, say
         raise FileError(f"{path}: {reason(error) if isinstance(error, OSError) else error}") from None
+
+
+def whole(name: str, handle: int, size: int) -> bytes:
+    """All that is in an open file of about a size, in as few calls of the system as there may be.
+
+    Raises:
+        TooLarge: it is more than a script can be.
+    """
+    parts: list[bytes] = []
+    length, wanted = 0, min(size, LIMIT) + 1
+    while part := os.read(handle, wanted):
+        parts.append(part)
+        length += len(part)
+        if length > LIMIT:
+            raise too_large(name)
+        if length == size:
+            break  # one byte more was asked for
+        wanted = 1 << 16  # the end is still to be seen
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def limited(name: str, file: IO[bytes]) -> bytes:
@@ -58,20 +85,26 @@ def limited(name: str, file: IO[bytes]) -> bytes:
     """
     data = file.read(LIMIT + 1)
     if len(data) > LIMIT:
-        raise TooLarge(f"{name}: larger than {LIMIT >> 20} MB, which no script is; keep data in a file of its own")
+        raise too_large(name)
     return data
+
+
+def too_large(name: str) -> TooLarge:
+    """What is said of a file that is larger than any script."""
+    return TooLarge(f"{name}: larger than {LIMIT >> 20} MB, which no script is; keep data in a file of its own")
 
 
 def check_regular(path: str, mode: int) -> None:
     """Raises `FileError` for folders, devices, pipes and sockets."""
-    if stat.S_ISDIR(mode):
-        raise FileError(f"{path}: is a folder")
     if not stat.S_ISREG(mode):
-        raise FileError(f"{path}: not a regular file")
+        raise FileError(f"{path}: {'is a folder' if stat.S_ISDIR(mode) else 'not a regular file'}")
 
 
 def similar(path: str) -> str:
     """A phrase that names a file of the same folder with a similar name, or nothing."""
+    import contextlib
+    import difflib
+
     folder, name = os.path.split(path)
     with contextlib.suppress(OSError):
         close = difflib.get_close_matches(name, os.listdir(folder or "."), 1, 0.7)
@@ -94,13 +127,14 @@ def expand(paths: Iterable[str], leave: Callable[[str], None] = lambda line: Non
         FileError: a path doesn't exist, or a folder can't be read.
     """
     seen: set[str] = set()
+    folders = Folders()
     for path in paths:
         if not os.path.isdir(path):
             found = [path]
         else:
             found = sorted(walk(path, leave))
         for file in found:
-            real = os.path.realpath(file)
+            real = folders.real(file)
             if real not in seen:
                 seen.add(real)
                 yield file, "" if file is path else path
@@ -144,6 +178,4 @@ def names_in(folder: str) -> list[str]:
         raise FileError(f"{folder}: {reason(error)}") from None
 
 
-def within(path: str, folder: str) -> bool:
-    """Whether a resolved path is below a resolved folder, or it."""
-    return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
+__all__ = ["FileError", "TooLarge", "expand", "limited", "names_in", "read", "reason", "walk", "within"]

@@ -1,39 +1,22 @@
 """Which files may take part in a training, by a look at their bytes: a hook is given a thousand that don't.
 
-Imports are found by a regular expression, and nothing is parsed. Each file is looked at once, and what was learnt about
-it serves every other file that imports it.
+Nothing is parsed. Each file is looked at once, and what was learnt about it serves every other file that imports it.
 """
 
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
 
-from .program import names_in, search_roots
+from . import glance
+from .folders import Folder, Folders, search_roots
 
-# What a file that trains names: torch, or a library that runs the training without the script's naming torch.
-TRAINING = re.compile(rb"torch|transformers|lightning|fastai|\btrl\b")
+TYPE_CHECKING = False  # as `typing` has it, which takes longer to import than this file
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
-# What a program names besides, if there is anything to convert or to refuse in it: gradients (`facts.analysis` asks for
-# the same), a trainer of a library (`rules._libraries`), or processes that it starts.
-STEPPING = re.compile(
-    rb"grad|backward|[Dd]istributed|multiprocessing|spawn|Process|xla|apex"
-    rb"|[Tt]rainer|[Ll]earner|NeuralNet|Engine|Runner|LightningCLI|fine_tune|fit_"
-)
+    Roots = tuple[str, ...]  # folders in which absolute imports are looked up
 
-IMPORT = re.compile(
-    rb"^[ \t]*(?:from[ \t]+([.\w]+)[ \t]+import\b[ \t(]*([^#\n]*)|import[ \t]+([\w., \t]+))", re.MULTILINE
-)
-CALL = re.compile(rb"(?:import_module|__import__)\s*\(\s*[fF]?[\"']([.\w]+)")
-WORD = re.compile(r"\w+")
-
-Roots = tuple[str, ...]
-"""Folders in which absolute imports are looked up."""
-
-Look = tuple[bool, bool, list[tuple[bytes, ...]], list[bytes]]
-"""Whether a text names what trains, and what steps; its imports, and the names in its calls that import."""
+TRAINS, STEPS = glance.trains, glance.steps
 
 
 class Nearby:
@@ -45,88 +28,159 @@ class Nearby:
 
     def __init__(self, read: Callable[[str], bytes | None] | None) -> None:
         self._read = read
-        self._seen: dict[str, Look] = {}
+        self._folders = Folders()
+        self.real = self._folders.real
+        self._data: dict[str, bytes] = {}
+        self._own: dict[Callable[[bytes], bool], dict[str, bool]] = {TRAINS: {}, STEPS: {}}
         self._next: dict[tuple[str, Roots], list[str]] = {}
-        self._known: dict[tuple[Roots, int], dict[str, bool]] = {}
-        self._roots = lru_cache(maxsize=None)(search_roots)
+        self._lines: dict[tuple[str, Roots], dict[bytes, list[str]]] = {}
+        self._known: dict[tuple[Roots, Callable[[bytes], bool]], dict[str, bool]] = {}
+        self._searched: dict[str, Roots] = {}
 
     def trains(self, path: str, data: bytes) -> bool:
         """Whether there may be anything to convert, or to refuse, in a program that starts from a file."""
-        start = os.path.realpath(path)
-        if start not in self._seen:
-            self._seen[start] = _look(data)
         if self._read is None:
-            return self._seen[start][0]
-        roots = self._roots(os.path.dirname(start))
-        return self._reaches(start, roots, 0) and self._reaches(start, roots, 1)
+            return TRAINS(data)
+        start = self.real(path)
+        self._data[start] = data
+        return self._program_trains(start, self._roots_of(start))
 
-    def _reaches(self, start: str, roots: Roots, what: int) -> bool:
-        """Whether a file, or one that it imports, names what trains (0) or what steps (1)."""
-        known = self._known.setdefault((roots, what), {})
-        todo, came = [start], {start: ""}
+    def any_trains(self, texts: Mapping[str, bytes]) -> bool:
+        """The same for any of several files, given by their resolved paths: faster than one by one."""
+        self._data.update(texts)
+        if self._read is None:
+            return any(self._named(path, TRAINS) for path in texts)
+        groups: dict[Roots, list[str]] = {}
+        for path in texts:
+            groups.setdefault(self._roots_of(path), []).append(path)
+        return any(
+            not self._harmless(paths, roots) and any(self._program_trains(path, roots) for path in paths)
+            for roots, paths in groups.items()
+        )
+
+    def _harmless(self, paths: list[str], roots: Roots) -> bool:
+        """Whether none of some files, nor what they import, names what trains.
+
+        The same as `_reaches` of each; but a line that stands in many files of a folder is looked at once.
+        """
+        seen = set(paths)
+        while paths:
+            lines: dict[str, set[bytes]] = {}
+            for path in paths:
+                data = self._bytes(path)
+                if TRAINS(data):
+                    return False
+                folder = path.rpartition(os.sep)[0] or os.sep
+                lines.setdefault(folder, set()).update(glance.lines(data))
+            found: set[str] = set()
+            for folder, held in lines.items():
+                if any(map(glance.calls, held)):
+                    return False  # which takes a closer look
+                meant: dict[str, set[str]] = {}
+                for line in held:
+                    for name, members in glance.imports(line):
+                        meant.setdefault(name, set()).update(members)
+                for name, names in meant.items():
+                    found.update(self._meant(folder, name, names, roots))
+            paths = list(found - seen)
+            seen |= found
+        return True
+
+    def _program_trains(self, start: str, roots: Roots) -> bool:
+        return self._reaches([start], roots, TRAINS) and self._reaches([start], roots, STEPS)
+
+    def _roots_of(self, path: str) -> Roots:
+        folder = path.rpartition(os.sep)[0] or os.sep
+        if folder not in self._searched:
+            self._searched[folder] = search_roots(folder)
+        return self._searched[folder]
+
+    def _reaches(self, starts: list[str], roots: Roots, names: Callable[[bytes], bool]) -> bool:
+        """Whether one of some files, or one that they import, names what trains, or what steps."""
+        known = self._known.setdefault((roots, names), {})
+        if len(starts) == 1 and starts[0] in known:
+            return known[starts[0]]
+        todo, came = list(starts), dict.fromkeys(starts, "")
         for file in todo:  # grows while it is gone through
-            if known.get(file, self._look_into(file)[what]):
+            if known[file] if file in known else self._named(file, names):
                 while file:  # what led here reaches it too
                     known[file] = True
                     file = came[file]
                 return True
-            for found in [] if file in known else self._imports(file, roots):
+            for found in () if file in known else self._imports(file, roots):
                 if found not in came:
                     came[found] = file
                     todo.append(found)
         known.update(dict.fromkeys(todo, False))
         return False
 
+    def _named(self, path: str, names: Callable[[bytes], bool]) -> bool:
+        """Whether a file itself names what trains, or what steps."""
+        own = self._own[names]
+        found = own.get(path)
+        if found is None:
+            found = own[path] = names(self._bytes(path))
+        return found
+
+    def _bytes(self, path: str) -> bytes:
+        found = self._data.get(path)
+        if found is None:
+            found = self._data[path] = (self._read(path) if self._read is not None else None) or b""
+        return found
+
     def _imports(self, path: str, roots: Roots) -> list[str]:
         """The files that one may import."""
         found = self._next.get((path, roots))
-        if found is None:
-            _, _, imports, calls = self._look_into(path)
-            paths = (*candidates(path, imports, roots), *called(calls, roots))
-            found = [os.path.realpath(file) for file in dict.fromkeys(paths) if os.path.isfile(file)]
-            self._next[path, roots] = found
+        if found is not None:
+            return found
+        folder = path.rpartition(os.sep)[0] or os.sep
+        known = self._lines.setdefault((folder, roots), {})
+        lines = glance.lines(self._bytes(path))
+        for line in lines:
+            if line not in known:
+                known[line] = list(self._meant_by(line, folder, roots))
+        found = [file for line in lines for file in known[line]]
+        if any(map(glance.calls, lines)):
+            found += self._called(glance.called(self._bytes(path)), roots)
+        self._next[path, roots] = found
         return found
 
-    def _look_into(self, path: str) -> Look:
-        found = self._seen.get(path)
-        if found is None:
-            found = self._seen[path] = _look((self._read and self._read(path)) or b"")
-        return found
+    def _meant_by(self, line: bytes, folder: str, roots: Roots) -> Iterator[str]:
+        """The files that a line in a file of a folder may import."""
+        for name, members in glance.imports(line):
+            yield from self._meant(folder, name, members, roots)
 
+    def _meant(self, folder: str, name: str, members: Iterable[str], roots: Roots) -> Iterator[str]:
+        """The files that an import in a folder may mean."""
+        bare = name.lstrip(".")
+        if bare != name:
+            for _ in range(len(name) - len(bare) - 1):
+                folder = os.path.dirname(folder)
+            roots = (folder,)
+        for root in roots:
+            home: Folder | None = self._folders(root)
+            if bare:
+                *packages, last = bare.split(".")
+                for package in packages:
+                    home = home.below(package) if home is not None else None
+                if home is None:
+                    continue
+                yield from home.modules(last)
+                home = home.below(last) if members else None
+            elif home is not None and (initial := home.file("__init__.py")) is not None:
+                yield initial
+            if home is not None:
+                for member in members:
+                    yield from home.modules(member)
 
-def _look(data: bytes) -> Look:
-    """What there is to know about a text."""
-    return (
-        TRAINING.search(data) is not None,
-        STEPPING.search(data) is not None,
-        [match.groups(b"") for match in IMPORT.finditer(data)],
-        [match[1] for match in CALL.finditer(data)] if b"import" in data else [],
-    )
-
-
-def candidates(path: str, imports: Iterable[tuple[bytes, ...]], roots: Roots) -> Iterator[str]:
-    """Paths that imports (what `IMPORT` found of each) may mean."""
-    for groups in imports:
-        base, members, plain = (group.decode() for group in groups)
-        level = len(base) - len(base.lstrip("."))
-        folders = roots
-        if level:
-            folders = (os.path.normpath(os.path.join(os.path.dirname(path), *[".."] * (level - 1))),)
-        names = [base.lstrip(".")] if base else [part.split()[0] for part in plain.split(",") if part.split()]
-        for folder in folders:
-            for name in names:
-                below = os.path.join(folder, *name.split(".")) if name else folder
-                for stem in [below, *(os.path.join(below, member) for member in WORD.findall(members))]:
-                    yield f"{stem}.py"
-                    yield os.path.join(stem, "__init__.py")
-
-
-def called(calls: Iterable[bytes], roots: Roots) -> Iterator[str]:
-    """Paths that calls of `import_module` with these names may mean, whatever the names end in."""
-    for begin in calls:
-        name = begin.decode()
-        for folder in roots:
-            yield os.path.join(folder, *name.split(".")) + ".py"
-            package = os.path.join(folder, *name.split(".")[:-1])
-            inside = sorted(names_in(package)) if "." in name else []
-            yield from (os.path.join(package, file) for file in inside if file.endswith(".py"))
+    def _called(self, names: Iterable[str], roots: Roots) -> Iterator[str]:
+        """The files that calls of `import_module` with these names may mean, whatever the names end in."""
+        for name in names:
+            for root in roots:
+                yield from self._meant(root, name, (), (root,))
+                package = os.path.join(root, *name.split(".")[:-1])
+                inside = self._folders(package) if "." in name else None
+                for file in sorted(inside.names) if inside is not None else ():
+                    real = inside.file(file) if inside is not None and file.endswith(".py") else None
+                    if real is not None:
+                        yield real

@@ -11,14 +11,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-CHOICES: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "backend": ("ddp", "fsdp", "deepspeed"),
-        "precision": ("fp32", "bf16", "fp16"),
-        "batch": ("global", "per-device"),
-        "batchnorm": ("exact", "local"),
-    }
-)
+from .choices import CHOICES as CHOICES
+
 INTEGERS: Mapping[str, tuple[int, int | None]] = MappingProxyType(
     {"accumulate": (1, None), "zero_stage": (0, 3), "shard_size": (2, None)}
 )

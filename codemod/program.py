@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from .folders import names_in, search_roots
 from .imports import beginnings, imported
 
-MARKERS = (".git", "pyproject.toml", "setup.py", "setup.cfg")
 OUTSIDE = ("site-packages", "dist-packages")
 MOST_ABOVE = 3  # folders above a script, where it says that something is to be found there
 MOST_CHOICES = 32  # modules that one computed name may mean
@@ -112,17 +112,6 @@ class Program:
         return next((item for item in self.modules if base and item.real in found), None)
 
 
-def search_roots(folder: str) -> tuple[str, ...]:
-    """Where a script's absolute imports are looked up: its folder, those above it in its project, and `src` there."""
-    found, current = [folder], folder
-    top = project_root(folder)
-    while top is not None and current != top:
-        current = os.path.dirname(current)
-        found.append(current)
-    source = os.path.join(found[-1], "src")
-    return (*found, source) if os.path.isdir(source) and source not in found else tuple(found)
-
-
 def added_roots(tree: ast.Module, folder: str) -> Iterator[str]:
     """Folders that a script puts on `sys.path`: those it spells out, and those above it, which it most likely means."""
     touched = False
@@ -137,18 +126,6 @@ def added_roots(tree: ast.Module, folder: str) -> Iterator[str]:
     for _ in range(MOST_ABOVE if touched else 0):
         folder = os.path.dirname(folder)
         yield folder
-
-
-def project_root(folder: str) -> str | None:
-    """The nearest folder at or above one that looks like the root of a project."""
-    current = folder
-    while True:
-        if any(os.path.exists(os.path.join(current, name)) for name in MARKERS):
-            return current
-        parent = os.path.dirname(current)
-        if parent == current:
-            return None
-        current = parent
 
 
 class Loader:
@@ -250,14 +227,6 @@ class Loader:
         """What messages call a file: relative to where the user is, unless the script was given by a full path."""
         relative = os.path.relpath(path)
         return os.path.abspath(path) if self.absolute or relative.startswith("..") else relative
-
-
-def names_in(folder: str) -> list[str]:
-    """What is in a folder; nothing if there is none, or it can't be read."""
-    try:
-        return os.listdir(folder)
-    except (OSError, ValueError):
-        return []
 
 
 def has_main_guard(tree: ast.Module) -> bool:

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
-from .files import within
+from .folders import project_root, within
 from .nearby import Nearby
 from .options import Options
 from .plan import TOO_LONG, File, Plan, apply_to, make_plans, real
-from .program import Module, Program, has_main_guard, project_root
+from .program import Module, Program, has_main_guard
 from .rewrite import InternalError, Result, careful, check_syntax
 from .source import SourceError
 

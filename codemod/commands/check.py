@@ -69,21 +69,23 @@ def register(app: typer.Typer) -> None:
         quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Errors and warnings only.")] = False,
     ) -> None:
         """Report what a conversion would do, and what is unsafe in distributed scripts."""
-        if "-" in paths and (len(paths) > 1 or fix):
-            raise typer.BadParameter("'-' (standard input) can't be mixed with files, and not be fixed")
-        if stdin_filename is not None and paths != ["-"]:
-            raise typer.BadParameter("--stdin-filename goes with '-' only")
-        from ..check import Checking
         from ..check import check as run
-        from ..options import OptionError, nearest, parse
-        from ..selection import Selections
+        from .asked import Usage, checking
 
-        if form not in FORMATS:
-            raise typer.BadParameter(f"--format: unknown value '{form}', {nearest(form, FORMATS)}")
         try:
-            selections = Selections.given(select, ignore, per_file_ignores)
-            seconds = None if budget is None else int(parse("budget", budget, "--budget"))
-        except OptionError as error:
+            asked = checking(
+                paths,
+                select=select,
+                ignore=ignore,
+                per_file_ignores=per_file_ignores,
+                fix=fix,
+                form=form,
+                exit_zero=exit_zero,
+                follow=follow,
+                budget=budget,
+                stdin_filename=stdin_filename,
+                quiet=quiet,
+            )
+        except Usage as error:
             raise typer.BadParameter(str(error)) from None
-        asked = Checking(paths, selections, fix, form, exit_zero, quiet, follow, stdin_filename, seconds)
         raise typer.Exit(run(asked))

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
-import threading
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, TextIO
 
 from ..files import FileError, reason
 
+TYPE_CHECKING = False  # as `typing` has it, which takes longer to import than this file
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import TextIO
+
     from rich.console import Console
 
     from .text import Line
 
 DIFF_STYLES = ((b"+++", "bold"), (b"---", "bold"), (b"@@", "cyan"), (b"+", "green"), (b"-", "red"))
 PATIENCE = 1.0
-CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+CONTROL = {code: f"\\x{code:02x}" for code in (*range(9), *range(11, 32), *range(127, 160))}
 
 
 def console(stream: TextIO | None) -> Console | None:
@@ -33,7 +32,7 @@ def console(stream: TextIO | None) -> Console | None:
 
 def harmless(text: str) -> str:
     """A text whose control characters, which would steer the terminal, are spelled out; file names may hold any."""
-    return CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
+    return text.translate(CONTROL)
 
 
 def without_control(line: Line) -> Line:
@@ -120,29 +119,27 @@ def put_diff(lines: Iterable[bytes]) -> None:
 
 
 class Progress:
-    """What is being read, shown on a terminal when it takes longer than a second."""
+    """What is being read, shown on a terminal when it takes longer than a second; it goes away at the end."""
 
     def __init__(self, show: bool) -> None:
         fancy = console(sys.stderr) if show else None
         self.status = None if fancy is None else fancy.status("")
-        self.timer = None if self.status is None else threading.Timer(PATIENCE, self.status.start)
 
     def at(self, text: str) -> None:
         """Says what comes now."""
         if self.status is not None:
             self.status.update(text)
 
+    def __enter__(self) -> Progress:
+        if self.status is not None:
+            import threading
 
-@contextmanager
-def progress(show: bool) -> Iterator[Progress]:
-    """A `Progress` that goes away at the end."""
-    shown = Progress(show)
-    if shown.timer is not None:
-        shown.timer.daemon = True
-        shown.timer.start()
-    try:
-        yield shown
-    finally:
-        if shown.timer is not None and shown.status is not None:
-            shown.timer.cancel()
-            shown.status.stop()
+            self.timer = threading.Timer(PATIENCE, self.status.start)
+            self.timer.daemon = True
+            self.timer.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.status is not None:
+            self.timer.cancel()
+            self.status.stop()

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ..convert import module_bytes
-from ..files import FileError, read, within
+from ..files import FileError, read
+from ..folders import project_root, within
 from ..options import Options, configuration
-from ..program import project_root
 from ..rewrite import Result
 from ..rewriter import Rewriter
 

@@ -88,9 +88,9 @@ def test_a_circle_is_gone_through_once(tmp_path, counted):
 
 
 def test_the_words_cover_what_the_analysis_asks_for():
-    from distify.codemod.nearby import STEPPING
+    from distify.codemod.glance import steps
     from distify.codemod.rules._libraries import LIBRARIES, TPUS
     from distify.codemod.rules.distributed import CALLS, PROCESSES
 
     words = [*(t for item in LIBRARIES for t in (*item.trainers, *item.methods)), *TPUS, *CALLS, *PROCESSES]
-    assert [word for word in words if not STEPPING.search(word.encode())] == []
+    assert [word for word in words if not steps(word.encode())] == []

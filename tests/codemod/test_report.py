@@ -124,12 +124,12 @@ def test_progress_needs_a_terminal(monkeypatch):
     monkeypatch.setenv("TERM", "xterm-256color")
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setattr("sys.stderr", fancy := Terminal())
-    with stream.progress(True) as shown:
+    with stream.Progress(True) as shown:
         shown.at("train.py (1 of 2)")
         shown.timer.join(5)
     assert "train.py (1 of 2)" in fancy.getvalue()
     monkeypatch.setattr("sys.stderr", plain := io.StringIO())
-    with stream.progress(True) as shown:
+    with stream.Progress(True) as shown:
         shown.at("train.py")
     assert plain.getvalue() == ""
 
