@@ -167,4 +167,11 @@ ENTRIES = (
         "each process clips by the norm of what it holds, so their gradients are scaled differently",
         "model.clip_grad_norm_(…), the method of FullyShardedDataParallel",
     ),
+    Code(
+        "DST257",
+        "error",
+        "step or load on some processes only",
+        "their weights or learning rates become others than those of the rest",
+        "let all processes do it: take it out of the condition",
+    ),
 )

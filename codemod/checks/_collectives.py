@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from ..facts.collectives import SHARDED_IN_PLACE, SPACE, WRAPPERS
 from ..facts.values import Role
-from ..rules._source import keyword_value, position
+from ..rules._source import FUNCTIONS, ancestors, keyword_value, position
 
 if TYPE_CHECKING:
     from ..facts.model import Facts
@@ -16,18 +18,29 @@ TOGETHER = frozenset(
     ["all_gather", "all_gather_coalesced", "all_gather_into_tensor", "all_gather_object", "all_reduce",
      "all_reduce_coalesced", "all_to_all", "all_to_all_single", "barrier", "broadcast", "broadcast_object_list",
      "gather", "gather_object", "monitored_barrier", "reduce", "reduce_scatter", "reduce_scatter_tensor", "scatter",
-     "scatter_object_list", "destroy_process_group", "new_group", "checkpoint.save", "checkpoint.load"]
+     "scatter_object_list", "destroy_process_group", "new_group", "checkpoint.save", "checkpoint.load",
+     "checkpoint.async_save", "checkpoint.state_dict_saver.save", "checkpoint.state_dict_loader.load",
+     *(f"checkpoint.state_dict.{verb}_{what}" for verb in ("get", "set")
+       for what in ("state_dict", "model_state_dict", "optimizer_state_dict"))]
 )  # fmt: skip
 OF_RUNTIME = frozenset(
     ["any", "averaged", "backward", "barrier", "clip_grad_norm_", "clone", "full", "gather", "load", "load_state_dict",
      "main_first", "max", "mean", "min", "on_main", "prepare", "save", "state_dict", "step", "stopping", "sum"]
 )  # fmt: skip
-FULLY_SHARDED = (
+WRAPPING = (
     "torch.distributed.fsdp.FullyShardedDataParallel",
     "torch.distributed.fsdp.fully_sharded_data_parallel.FullyShardedDataParallel",
+)
+FULLY_SHARDED = (
+    *WRAPPING,
     "torch.distributed.fsdp.fully_shard",
     "torch.distributed._composable.fsdp.fully_shard",
 )
+OF_WRAPPING = frozenset(
+    ["full_optim_state_dict", "optim_state_dict", "optim_state_dict_to_load", "rekey_optim_state_dict",
+     "scatter_full_optim_state_dict", "shard_full_optim_state_dict", "sharded_optim_state_dict",
+     "summon_full_params"]
+)  # fmt: skip
 
 
 class Collectives:
@@ -42,8 +55,9 @@ class Collectives:
         self._direct: dict[ast.AST, str] = {}
         backwards = {id(call) for file in facts.program for step in file.steps for call in step.backwards}
         for file in facts.program:
+            forwards = frozenset(item.call for item in file.forwards)
             for node in file.nodes:
-                name = self._name(file, node, backwards) if isinstance(node, ast.Call) else ""
+                name = self._name(file, node, backwards, forwards) if isinstance(node, ast.Call) else ""
                 if name:
                     self._direct[node] = name
                     function = file.enclosing(node, ast.FunctionDef, ast.AsyncFunctionDef)
@@ -68,7 +82,7 @@ class Collectives:
                     self._inside[function] = name
                     changed = True
 
-    def _name(self, facts: Facts, call: ast.Call, backwards: set[int]) -> str:
+    def _name(self, facts: Facts, call: ast.Call, backwards: set[int], forwards: frozenset[ast.Call]) -> str:
         """What a call does together with the other processes, "" if it does nothing so."""
         qualified = facts.names.qualified(call.func) or ""
         if qualified.startswith(SPACE) and qualified[len(SPACE) :] in TOGETHER:
@@ -82,8 +96,15 @@ class Collectives:
             return facts.together[call]
         if id(call) in backwards and self.shares:
             return "backward"
+        space, _, last = qualified.rpartition(".")
+        if space in WRAPPING and last in OF_WRAPPING:
+            return last
+        if call in forwards and self.sharded:
+            return "forward of a sharded model"
         if not isinstance(call.func, ast.Attribute):
             return ""
+        if call.func.attr == "full_tensor" and not call.args and self.sharded:
+            return "full_tensor"
         held = facts.value(call.func.value)
         if self.sharded and call.func.attr == "state_dict" and held.has(Role.MODEL) and not held.part:
             return "state_dict of a sharded model"
@@ -121,3 +142,13 @@ class Collectives:
 def of_program(facts: Facts) -> Collectives:
     """The collectives of the program of a file."""
     return facts.worked_out(Collectives)
+
+
+def takes_part(facts: Facts, node: ast.AST) -> bool:
+    """Whether a node is something that all processes must do."""
+    return isinstance(node, ast.Call) and bool(of_program(facts).of(facts, node))
+
+
+def around(facts: Facts, node: ast.AST) -> Iterator[ast.AST]:
+    """What is around a node in its function."""
+    return takewhile(lambda item: not isinstance(item, FUNCTIONS), ancestors(facts, node))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import TYPE_CHECKING
 
 from ..facts.places import last_name
@@ -42,6 +42,17 @@ class Guards:
         """Whether a node runs in the process that starts the others, and in none of those."""
         inside = [item for item in ancestors(facts, node) if item in self._spawned]
         return bool(self._spawned) and not inside
+
+    def inside(
+        self, facts: Facts, node: ast.AST, names: Container[str], seen: frozenset[ast.AST] = frozenset()
+    ) -> bool:
+        """Whether a node runs in a function of some name, or in one that such a function calls."""
+        function = facts.enclosing(node, *FUNCTIONS)
+        if function is None or function in seen:
+            return False
+        if getattr(function, "name", "") in names:
+            return True
+        return any(self.inside(file, call, names, seen | {function}) for file, call in self.sites(function))
 
     def guarded(
         self, facts: Facts, node: ast.AST, *, perhaps: bool = False, seen: frozenset[ast.AST] = frozenset()

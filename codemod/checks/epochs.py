@@ -12,6 +12,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ..facts.places import passed
 from ..facts.values import EMPTY
 from ..findings import Finding, finding
 from ..rules._source import FUNCTIONS, LOOPS, ancestors, calls, keyword_value
@@ -29,11 +30,13 @@ SHUFFLE = 3
 @check("epochs", Kind.BY_HAND)
 def epochs(facts: Facts) -> Iterator[Finding]:
     """Samplers of loaders that are trained on for several epochs."""
+    guards = guards_of(facts)
     told = [
         file.value(node.func.value)
         for file in facts.program
         for node in file.nodes
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "set_epoch"
+        if tells(guards, file, node)
     ]
     for call in calls(facts, *SAMPLERS):
         shuffle = keyword_value(call, "shuffle") or (call.args[SHUFFLE] if len(call.args) > SHUFFLE else None)
@@ -44,6 +47,18 @@ def epochs(facts: Facts) -> Iterator[Finding]:
         loaders = [item.call for file in facts.program for item in file.loaders if uses(file, item.call, objects)]
         if any(trained_again(facts, loader) for loader in loaders):
             yield finding("DST152", call)
+
+
+def tells(guards: Guards, facts: Facts, call: ast.Call) -> bool:
+    """Whether a call tells one epoch after the other, as far as anybody sees: no constant, and not once only."""
+    constant = passed(call) and all(isinstance(item, ast.Constant) for item in passed(call))
+    return not constant and (repeated(guards, facts, call, frozenset()) or not is_reached(guards, facts, call))
+
+
+def is_reached(guards: Guards, facts: Facts, node: ast.AST) -> bool:
+    """Whether all ways are known by which the program comes to a node."""
+    function = facts.enclosing(node, *FUNCTIONS)
+    return function is None or bool(guards.sites(function))
 
 
 def uses(facts: Facts, loader: ast.Call, sampler: frozenset[int]) -> bool:

@@ -16,13 +16,17 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..findings import Finding, finding
-from ..rules._source import position
+from ..rules._source import LOOPS, ancestors, position
 from . import Kind, check
+from ._collectives import around, takes_part
 from ._collectives import of_program as collectives_of
 from ._guards import of_program as guards_of
 
 if TYPE_CHECKING:
     from ..facts.model import Facts
+
+LEAVES = (ast.Break, ast.Return)
+LEFT = "Only some processes leave this loop, and those that stay wait for them for ever."
 
 
 @check("guarded", Kind.BY_HAND, Kind.CONVERTED)
@@ -31,14 +35,45 @@ def guarded(facts: Facts) -> Iterator[Finding]:
     if collectives_of(facts).apart:
         return
     collectives, guards = collectives_of(facts), guards_of(facts)
-    calls = sorted((node for node in facts.nodes if isinstance(node, ast.Call)), key=position)
-    for call in calls:
-        name = collectives.of(facts, call)
-        if not name or guards.test_of(facts, call) is None:
+    for node in sorted((node for node in facts.nodes if isinstance(node, (ast.Call, *LEAVES))), key=position):
+        if not isinstance(node, ast.Call):
+            yield from leaving(facts, node)
             continue
-        twins = collectives.twins(facts, call) if collectives.is_direct(call) else []
+        name = collectives.of(facts, node)
+        test = guards.test_of(facts, node) if name else None
+        if test is None or in_both(facts, node, test):
+            continue
+        twins = collectives.twins(facts, node) if collectives.is_direct(node) else []
         if any(guards.test_of(facts, twin) is not None for twin in twins):
             continue
-        waits = name if collectives.is_direct(call) else f"{name}, which is called in here,"
+        waits = name if collectives.is_direct(node) else f"{name}, which is called in here,"
         message = f"Only some processes come here, and {waits} waits for all of them."
-        yield finding("DST651", call, message)
+        yield finding("DST651", node, message)
+
+
+def in_both(facts: Facts, call: ast.Call, test: ast.AST) -> bool:
+    """Whether the processes that take the other branch of a condition call the same there."""
+    collectives = collectives_of(facts)
+    branches = [test.body, test.orelse] if isinstance(test, ast.If) else []
+    name = collectives.of(facts, call)
+    met = [
+        any(
+            isinstance(node, ast.Call) and collectives.of(facts, node) == name
+            for item in branch
+            for node in ast.walk(item)
+        )
+        for branch in branches
+    ]
+    return len(met) > 1 and all(met)
+
+
+def leaving(facts: Facts, node: ast.AST) -> Iterator[Finding]:
+    """Some processes leave a loop in which all of them meet."""
+    test = guards_of(facts).test_of(facts, node)
+    loops = [item for item in around(facts, node) if isinstance(item, LOOPS)]
+    loops = loops[:1] if isinstance(node, ast.Break) else loops
+    for loop in loops:
+        inside = test is not None and any(item is loop for item in ancestors(facts, test))
+        if inside and any(takes_part(facts, inner) for inner in ast.walk(loop)):
+            yield finding("DST651", node, LEFT)
+            return

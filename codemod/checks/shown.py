@@ -16,15 +16,17 @@ from typing import TYPE_CHECKING
 
 from ..facts.places import passed
 from ..facts.ranks import Mark, is_own
+from ..facts.saved import SAVES
 from ..findings import Finding, finding
-from ..rules._source import is_exit, position
+from ..rules._source import bindings, is_exit, position
 from . import Kind, check
 
 if TYPE_CHECKING:
     from ..facts.model import Facts
 
 PRINTS = ("builtins.print", "tqdm.tqdm.write", "tqdm.write", "warnings.warn")
-LOGS = ("wandb.log", "mlflow.log_metric", "mlflow.log_metrics", "json.dump", "neptune.log_metric", "trackio.log")
+LOGS = ("wandb.log", "mlflow.log_metric", "mlflow.log_metrics", "json.dump", "neptune.log_metric", "trackio.log",
+        "numpy.save", "numpy.savetxt", "pickle.dump", "yaml.dump")  # fmt: skip
 LEVELS = ("debug", "info", "warning", "error", "critical", "log")
 METHODS = frozenset(
     ["add_scalar", "add_scalars", "add_histogram", "log_metric", "log_metrics", "set_postfix", "set_postfix_str",
@@ -37,11 +39,18 @@ def shown(facts: Facts) -> Iterator[Finding]:
     """Prints, logs and trackers that are given what was not reduced."""
     for call in sorted((node for node in facts.nodes if isinstance(node, ast.Call)), key=position):
         given = [item.value if isinstance(item, ast.Starred) else item for item in passed(call)]
+        given = members(facts, given[0]) if given and facts.names.qualified(call.func) in SAVES else given
         if not is_sink(facts, call) or ends(facts, call) or reports(facts, call):
             continue
         values = [facts.value(item) for item in given]
         if any(map(is_own, values)) and not any(Mark.RANK in value.ranks for value in values):
             yield finding("DST551", call)
+
+
+def members(facts: Facts, node: ast.expr) -> list[ast.expr]:
+    """What is stored under the names of a checkpoint: `{"model": …, "loss": loss}`, written there or before."""
+    made = [node] if not isinstance(node, ast.Name) else [item for item in bindings(facts, node) if item is not None]
+    return [value for item in made if isinstance(item, ast.Dict) for value in item.values]
 
 
 def reports(facts: Facts, call: ast.Call) -> bool:
@@ -61,9 +70,11 @@ def is_sink(facts: Facts, call: ast.Call) -> bool:
     """Whether a call shows or stores what it is given."""
     name = facts.names.qualified(call.func)
     if name is not None:
-        return name in PRINTS or name in LOGS or (name.startswith("logging.") and name.split(".")[-1] in LEVELS)
+        return name in (*PRINTS, *LOGS, *SAVES) or (name.startswith("logging.") and name.split(".")[-1] in LEVELS)
     if not isinstance(call.func, ast.Attribute) or facts.value(call.func).defs:
         return False
+    if call.func.attr == "log" and call.args and (isinstance(call.args[0], ast.Dict) or facts.value(call.args[0]).objs):
+        return True
     if call.func.attr in (*LEVELS, "write"):
         return any(is_text(item) for item in call.args[:1])
     return call.func.attr in METHODS

@@ -14,7 +14,7 @@ from ..facts.places import passed
 from ..facts.ranks import Mark
 from ..facts.saved import SAVES
 from ..findings import Finding, finding
-from ..rules._source import ancestors, bindings, calls
+from ..rules._source import FUNCTIONS, ancestors, bindings, calls, keyword_value, method_calls
 from ..rules._writers import openers, path_openers, writers
 from . import Kind, check
 from ._guards import of_program as guards_of
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 
 COMMANDS = ("os.system", "subprocess.", "matplotlib.pyplot.show")  # they may do anything, or write no file
+OF_SAMPLES = ("__getitem__", "__getitems__")  # each process fetches samples of its own
+FOLDERS = ("os.makedirs", "os.mkdir")
+FOLDER = "All processes make this folder at once, and those that come later fail."
 BUFFERS = ("io.BytesIO", "io.StringIO")
 
 
@@ -39,6 +42,15 @@ def writes(facts: Facts) -> Iterator[Finding]:
             yield finding(
                 "DST802", call, "All processes write this file at once.", "guard it: if dist.get_rank() == 0:"
             )
+    for call in [*calls(facts, *FOLDERS), *(call for call, _ in method_calls(facts, "mkdir"))]:
+        fails = keyword_value(call, "exist_ok") is None and len(call.args) < 3 and not is_tried(facts, call)
+        if fails and is_shared(facts, call):
+            yield finding("DST802", call, FOLDER, "exist_ok=True, or guard it: if dist.get_rank() == 0:")
+
+
+def is_tried(facts: Facts, call: ast.Call) -> bool:
+    """Whether it is caught that a folder is there already."""
+    return isinstance(facts.enclosing(call, ast.Try, *FUNCTIONS), ast.Try)
 
 
 def is_memory(facts: Facts, node: ast.expr) -> bool:
@@ -62,4 +74,6 @@ def is_shared(facts: Facts, call: ast.Call) -> bool:
     if any(is_memory(facts, item) for item in told):
         return False
     own = any({Mark.RANK, Mark.PROCESS} & facts.value(item).ranks for item in told)
-    return not own and not guards.guarded(facts, call, perhaps=True) and not guards.before_all(facts, call)
+    if own or guards.inside(facts, call, OF_SAMPLES) or guards.before_all(facts, call):
+        return False
+    return not guards.guarded(facts, call, perhaps=True)

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from . import modules, order, packing, pieces, sinks
+from .ranks import WRAPPER
 from .replacing import replace
 from .values import COUNTED, EMPTY, GLOBAL, HOST, Batch, Dep, FunctionRef, Role, Value, join, join_all, tensor, union
 
@@ -39,7 +40,7 @@ def get(ip: Interpreter, base: Value, name: str, node: ast.AST, frame: Frame) ->
     if name == "shape" and base.dep <= Dep.GLOBAL and not (base.objs or base.is_param or base.batch.whole):
         return Value(batch=COUNTED if pieces.is_batch(base) else GLOBAL, shape_dim=-1, measured=True)
     if base.wrapped and name == "module":
-        return replace(base, wrapped=False)
+        return replace(base, wrapped=False, ranks=base.ranks - WRAPPER)
     if name == "__dict__" and (held := members(ip, base)) is not None:
         return held
     found = EMPTY

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from .ranks import AGREED, RANK
+from .ranks import AGREED, RANK, WRAPPER
 from .replacing import replace
 from .values import EMPTY, GLOBAL, Value
 
@@ -35,7 +35,8 @@ SHARDED_IN_PLACE = (
 def call(ip: Interpreter, ref: str, arguments: Arguments, node: ast.Call, frame: Frame) -> Value | None:
     """Value of a call of what distributes by hand, `None` if it is none."""
     if ref in WRAPPERS and arguments.all:
-        return replace(arguments.get(0, "module"), wrapped=True)
+        model = arguments.get(0, "module")
+        return replace(model, wrapped=True, ranks=model.ranks | WRAPPER)
     if ref == "deepspeed.initialize":
         from . import launchers
 

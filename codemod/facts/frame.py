@@ -25,6 +25,7 @@ class Frame:
         statement: the statement that runs.
         self_cell: the object whose method it is.
         free: the variables around it that are its own.
+        swayed: what decides whether the running statement runs at all, in scripts distributed by hand (see `ranks`).
     """
 
     env: dict[str, Value]
@@ -37,6 +38,7 @@ class Frame:
     statement: ast.stmt | None = None
     self_cell: int | None = None
     free: tuple[tuple[str, Value], ...] = ()
+    swayed: frozenset[object] = frozenset()
     returned: Value = EMPTY
     yielded: Value | None = None
     global_names: set[str] = field(default_factory=set)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -19,11 +20,13 @@ class Mark(Enum):
     RANK = "the number of the process, or a decision by it"
     AGREED = "the result of a collective"
     CLOCK = "the time of day"
+    WRAPPER = "a model in its wrapper, on some way through the program"
     PROCESS = "something that is made up anew in each process, or tells it from others"
 
 
 RANK: frozenset[object] = frozenset({Mark.RANK})
 AGREED: frozenset[object] = frozenset({Mark.AGREED})
+WRAPPER: frozenset[object] = frozenset({Mark.WRAPPER})
 DEPTH = 3
 
 
@@ -50,6 +53,31 @@ def held(ip: Interpreter, value: Value, depth: int = DEPTH) -> frozenset[object]
                 inner += [kept.element, *kept.attrs.values()]
         found = found | union(held(ip, item, depth - 1) for item in inner)
     return found
+
+
+@dataclass(frozen=True)
+class Swayed:
+    """A value is one in one process and another in the next, since a branch decided that on something of its own."""
+
+    by: object
+
+
+def deciding(ip: Interpreter, test: ast.expr) -> frozenset[object]:
+    """What is known of a value that is stored in a branch on a condition."""
+    found = of(ip, test)
+    if Mark.AGREED in found:
+        return frozenset()
+    return frozenset(item if isinstance(item, Swayed) else Swayed(item) for item in found if not is_clock(item))
+
+
+def is_clock(item: object) -> bool:
+    """Whether a mark says nothing of what others decide."""
+    return item in (Mark.CLOCK, Mark.PROCESS, Mark.WRAPPER)
+
+
+def is_swayed(value: Value) -> bool:
+    """Whether a value may differ by what one process decided, and was not agreed on since."""
+    return Mark.AGREED not in value.ranks and any(isinstance(item, Swayed) for item in value.ranks)
 
 
 def is_own(value: Value) -> bool:

@@ -126,7 +126,8 @@ def _augassign(ip: Interpreter, node: ast.AugAssign, frame: Frame) -> None:
 
 def _return(ip: Interpreter, node: ast.Return, frame: Frame) -> bool:
     if node.value is not None:
-        frame.returned = join(frame.returned, expressions.evaluate(ip, node.value, frame))
+        returned = expressions.evaluate(ip, node.value, frame)
+        frame.returned = join(frame.returned, ranks.added(returned, frame.swayed))
     return True
 
 
@@ -140,7 +141,12 @@ def _nonlocal(ip: Interpreter, node: ast.Nonlocal, frame: Frame) -> None:
 
 def _if(ip: Interpreter, node: ast.If, frame: Frame) -> bool:
     expressions.decide(ip, node.test, frame)
-    return _branches(ip, [node.body, node.orelse], frame, narrowing.tested(ip, node.test))
+    around = frame.swayed
+    if ip.program.by_hand and not frame.forward:
+        frame.swayed = around | ranks.deciding(ip, node.test)
+    left = _branches(ip, [node.body, node.orelse], frame, narrowing.tested(ip, node.test))
+    frame.swayed = around
+    return left
 
 
 def _branches(

@@ -31,6 +31,8 @@ BY_POSITION = "It is written into the batch by position, and each process holds 
 
 def store(ip: Interpreter, target: ast.expr, value: Value, statement: ast.AST | None, frame: Frame) -> None:
     """Assign an evaluated value to a target."""
+    if frame.swayed and not value.roles and not value.objs:
+        value = ranks.added(value, frame.swayed)
     if isinstance(target, ast.Name):
         value = _of_iteration(ip, target, value, statement, frame)
         assigned = isinstance(statement, (ast.Assign, ast.AnnAssign)) and not frame.forward

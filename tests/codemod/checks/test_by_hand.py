@@ -42,6 +42,11 @@ SCALED = "opt.zero_grad()\nloss = F.cross_entropy(model(x), y)\nscaler.scale(los
 CLIP = "nn.utils.clip_grad_norm_(model.parameters(), 1.0)\n"
 SCALER = "scaler = torch.amp.GradScaler()"
 FSDP = "from torch.distributed.fsdp import FullyShardedDataParallel as FSDP"
+FSDP2 = (
+    "from torch.distributed.checkpoint.state_dict import get_model_state_dict\n"
+    "from torch.distributed.fsdp import fully_shard\n"
+)
+SHARDED = "model = Net().to(device)\nfully_shard(model)\nopt = torch.optim.SGD(model.parameters(), lr=0.1)\n"
 PLATEAU = "plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(opt)"
 
 CORRECT = {
@@ -141,6 +146,102 @@ CORRECT = {
     ),
     "whose number it is": script(after_step="print(f'{rank}: {loss.item()}')\nprint('process', rank, loss.item())"),
     "a word about odd data": script(after_step="if loss.item() > 100:\n    print('odd:', loss.item())"),
+    "the same on both branches": script(
+        before="def run():\n    return average(torch.ones(1))",
+        after_epoch="if rank == 0:\n    print(run())\nelse:\n    run()",
+    ),
+    "a cache of samples": script(
+        head="class Data(TensorDataset):\n    def __getitem__(self, i):\n        return self.keep(i)\n\n"
+        "    def keep(self, i):\n        torch.save(self.tensors[0][i], f'{i}.pt')\n        return super().__getitem__(i)\n",
+        data=DATA.replace("TensorDataset(", "Data("),
+    ),
+    "the rest of a body for one": script(after_epoch="if rank != 0:\n    continue\nprint(epoch)"),
+    "a return of one after the loop": script(
+        head="def run(loader):\n    for x, y in loader:\n        average(x)\n    if dist.get_rank() != 0:\n        return\n"
+        "    print('done')\n",
+        after="run(loader)",
+    ),
+    "a patience that all agree on": script(
+        before="best, patience = 9.0, 3",
+        after_epoch="mean = average(loss).item()\nif mean < best:\n    best = mean\nelse:\n    patience -= 1\n"
+        "if patience == 0:\n    break",
+    ),
+    "a flag that the first one sends": script(
+        before="stop = torch.zeros(1, device=device)",
+        after_epoch="if rank == 0 and loss.item() < 0.1:\n    stop += 1\ndist.broadcast(stop, 0)\nif stop:\n    break",
+    ),
+    "told by the loader": script(epoch="loader.sampler.set_epoch(epoch)"),
+    "told by a hook": script(
+        head="class Hook:\n    def __init__(self, sampler):\n        self.sampler = sampler\n\n"
+        "    def before(self, epoch):\n        self.sampler.set_epoch(epoch)\n",
+        before="hook = Hook(sampler)",
+        epoch="hook.before(epoch)",
+    ),
+    "a split under one seed": script(
+        before="torch.manual_seed(0)",
+        data=DATA.replace("sampler =", "data, rest = random_split(data, [20, 9])\nsampler ="),
+    ),
+    "unscaled in a function": script(
+        head="def clip(scaler, opt, model):\n    scaler.unscale_(opt)\n    " + CLIP,
+        before=SCALER,
+        step=SCALED.format("clip(scaler, opt, model)\n"),
+    ),
+    "a folder that may be there": script(
+        before="os.makedirs('out', exist_ok=True)\ntry:\n    os.mkdir('logs')\nexcept FileExistsError:\n    pass"
+    ),
+    "wrapped or not": script(
+        model="model = Net().to(device)\nif dist.get_world_size() > 1:\n    model = DDP(model)\n"
+        "opt = torch.optim.SGD(model.parameters(), lr=0.1)",
+        after="",
+    ),
+    "wrapped into itself": script(
+        head="class Trainer:\n    def __init__(self, model):\n        self.model = model\n        self.model = DDP(self.model)\n"
+        "        self.opt = torch.optim.SGD(self.model.parameters(), lr=0.1)\n\n    def step(self, x, y):\n"
+        "        self.opt.zero_grad()\n        loss = F.cross_entropy(self.model(x), y)\n        loss.backward()\n"
+        "        self.opt.step()\n",
+        model="trainer = Trainer(Net().to(device))",
+        step="trainer.step(x, y)",
+        after="",
+    ),
+    "gradients that are sent by hand": script(
+        model=MODEL.replace("DDP(", "").replace(", device_ids=[local])", ""),
+        step=STEP.replace("opt.step()", "for p in model.parameters():\n    dist.all_reduce(p.grad)\nopt.step()"),
+        after="",
+    ),
+    "wrapped where nobody sees": script(
+        head="from helpers import wrap\n",
+        model=MODEL.replace("DDP(", "").replace(", device_ids=[local])", "") + "model = wrap(model)",
+        after="",
+    ),
+    "a teacher": script(
+        before="teacher = Net().to(device)",
+        step=STEP.replace("loss =", "with torch.no_grad():\n    soft = teacher(x)\nloss = soft.sum() +"),
+    ),
+    "loaded by one, then sent": script(
+        model="net = Net().to(device)\nif rank == 0:\n    net.load_state_dict(torch.load('m.pt', map_location='cpu'))\n"
+        + MODEL.replace("Net().to(device)", "net")
+    ),
+    "steps on both branches": script(
+        step=STEP.replace("opt.step()", "if rank == 0:\n    opt.step()\nelse:\n    opt.step()")
+    ),
+    "all parts of a sharded model": script(
+        head=FSDP2,
+        model=SHARDED,
+        after="state = {name: part.full_tensor() for name, part in model.named_parameters()}\n"
+        "whole = get_model_state_dict(model)\nif rank == 0:\n    torch.save((state, whole), 'model.pt')",
+    ),
+    "an error that ends the run": script(
+        step="try:\n    "
+        + STEP.strip().replace("\n", "\n    ")
+        + "\nexcept RuntimeError as error:\n    sys.exit(str(error))\n"
+    ),
+    "an interrupt": script(
+        step="try:\n    " + STEP.strip().replace("\n", "\n    ") + "\nexcept KeyboardInterrupt:\n    break\n"
+    ),
+    "what is stored of all": script(
+        after_step="mean = average(loss).item()",
+        after="if rank == 0:\n    torch.save({'model': model.module.state_dict(), 'loss': mean}, 'model.pt')",
+    ),
     "a buffer in memory": script(
         after="import io\nbuffer = io.BytesIO()\ntorch.save(model.module.state_dict(), buffer)"
     ),
@@ -346,6 +447,111 @@ FAULTS = {
         .replace("    for epoch", "    open('log.txt', 'w')\n    for epoch", 1),
         [("DST802", "open('log.txt', 'w')")],
     ),
+    "a run of a tracker": (
+        script(
+            head="import wandb\n",
+            before="run = wandb.init() if rank == 0 else None",
+            after_step="if rank == 0:\n    run.log({'loss': loss.item()})",
+        ),
+        [("DST551", "run.log({'loss': loss.item()})")],
+    ),
+    "what is stored": (
+        script(
+            before="losses = []",
+            after_step="losses.append(loss.item())",
+            after="if rank == 0:\n    state = {'model': model.module.state_dict(), 'losses': losses}\n"
+            "    torch.save(state, 'model.pt')",
+        ),
+        [("DST551", "torch.save(state, 'model.pt')")],
+    ),
+    "set_epoch with the same": (
+        script(epoch="sampler.set_epoch(0)"),
+        [("DST152", "sampler = DistributedSampler(data)")],
+    ),
+    "set_epoch once": (
+        script(before="first = len(sys.argv)\nsampler.set_epoch(first)", epoch="pass"),
+        [("DST152", "sampler = DistributedSampler(data)")],
+    ),
+    "a split of each": (
+        script(
+            start=START + "torch.manual_seed(7 + rank)",
+            data=DATA.replace("sampler =", "data, rest = random_split(data, [20, 9])\nsampler ="),
+        ),
+        [("DST153", "data, rest = random_split(data, [20, 9])")],
+    ),
+    "a model of each": (
+        script(model=MODEL.replace("DDP(", "").replace(", device_ids=[local])", ""), after=""),
+        [("DST351", "model = Net().to(device)")],
+    ),
+    "a head of each": (
+        script(
+            model=MODEL + "head = nn.Linear(3, 3).to(device)\nopt.add_param_group({'params': head.parameters()})\n"
+            "other = torch.optim.SGD(head.parameters(), lr=0.1)\n",
+            step=STEP.replace("model(x)", "head(model(x))") + "other.step()\n",
+        ),
+        [("DST351", "head = nn.Linear(3, 3).to(device)")],
+    ),
+    "the model that was wrapped": (
+        script(
+            model="net = Net().to(device)\n" + MODEL.replace("Net().to(device)", "net"),
+            step=STEP.replace("model(x)", "net(x)"),
+        ),
+        [("DST352", "loss = F.cross_entropy(net(x), y)")],
+    ),
+    "a schedule of one": (
+        script(
+            before="schedule = torch.optim.lr_scheduler.StepLR(opt, 3)",
+            after_epoch="if rank == 0:\n    schedule.step()",
+        ),
+        [("DST257", "schedule.step()")],
+    ),
+    "weights of one": (
+        script(before="if rank == 0:\n    model.module.load_state_dict(torch.load('m.pt', map_location='cpu'))"),
+        [("DST257", "model.module.load_state_dict(torch.load('m.pt', map_location='cpu'))")],
+    ),
+    "clipped while scaled, in a function": (
+        script(head="def clip(model):\n    " + CLIP, before=SCALER, step=SCALED.format("clip(model)\n")),
+        [("DST451", CLIP.strip())],
+    ),
+    "a loop that one leaves": (script(after_epoch="if rank == 0 and epoch > 1:\n    break"), [("DST651", "break")]),
+    "an evaluation of shards on one": (
+        script(
+            head=FSDP2,
+            model=SHARDED,
+            after_epoch="if rank == 0:\n    with torch.no_grad():\n        out = model(x)",
+            after="",
+        ),
+        [("DST651", "out = model(x)")],
+    ),
+    "parts on one": (
+        script(
+            head=FSDP2,
+            model=SHARDED,
+            after="if rank == 0:\n    for name, part in model.named_parameters():\n        print(name, part.full_tensor().shape)\n"
+            "    whole = get_model_state_dict(model)",
+        ),
+        [
+            ("DST651", "print(name, part.full_tensor().shape)"),
+            ("DST651", "whole = get_model_state_dict(model)"),
+        ],
+    ),
+    "a patience of one": (
+        script(
+            before="best, patience = 9.0, 3",
+            after_epoch="if loss.item() < best:\n    best = loss.item()\nelse:\n    patience -= 1\n"
+            "if patience == 0:\n    break",
+        ),
+        [("DST652", "if patience == 0:")],
+    ),
+    "a flag of one": (
+        script(before="stop = False", after_epoch="if rank == 0:\n    stop = epoch > 1\nif stop:\n    break"),
+        [("DST652", "if stop:")],
+    ),
+    "a step that one may fail at": (
+        script(step="try:\n    " + STEP.strip().replace("\n", "\n    ") + "\nexcept RuntimeError:\n    continue\n"),
+        [("DST652", "except RuntimeError:")],
+    ),
+    "a folder": (script(before="os.makedirs('out')"), [("DST802", "os.makedirs('out')")]),
     "a tracker": (
         script(head="import wandb\n", before="wandb.init(project='digits')"),
         [("DST851", "wandb.init(project='digits')")],
