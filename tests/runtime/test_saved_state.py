@@ -20,7 +20,7 @@ TOLERANCE = 2e-5
 
 def build(runtime: Any, backend: str, seed: int) -> tuple[Any, Any, Any]:
     """Groups of different rates, frozen and unused parts, tied weights; a scheduler."""
-    runtime.init(**BACKENDS.get(backend, {}))
+    runtime.init(**{**BACKENDS, "hybrid": {"backend": "fsdp", "shard_size": 2}}.get(backend, {}))
     m = model(seed)
     trained = [(n, p) for n, p in m.named_parameters() if "unused" not in n and p.requires_grad]
     heavy = [p for n, p in trained if p.dim() > 1]
