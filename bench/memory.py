@@ -24,8 +24,9 @@ sys.path.insert(0, str(HERE / "throughput"))
 
 from contenders import BATCHES, Case, Conversions  # noqa: E402
 from launch import Launcher  # noqa: E402
+from memory_page import parameters  # noqa: E402
 from results import GIB, Row  # noqa: E402
-from run import card, commit, one, versions  # noqa: E402
+from run import card, command, commit, one, versions  # noqa: E402
 from summary import last_line  # noqa: E402
 
 PAIRS = (
@@ -48,8 +49,7 @@ LARGEST = (
     "ours-fsdp+meta+recompute+offload",
 )
 FULL = ("out of memory", "can't allocate memory", "MemoryError", "bad_alloc", "status -9")
-STEPS, WARMUP = 6, 2
-WORDS, LENGTH = 50257, 1024
+STEPS, WARMUP = 4, 2
 
 
 class Found(NamedTuple):
@@ -99,7 +99,7 @@ class Trials:
         self.args, self.launcher = args, launcher
         self.conversions = Conversions(launcher.work / "converted")
         self.ends = time.monotonic() + args.seconds
-        self.about = (card(), versions(), commit(), " ".join(sys.argv))
+        self.about = (card(), versions(), commit(), command())
 
     def run(self, model: str, contender: str) -> Row:
         """One trial.
@@ -124,7 +124,11 @@ def peaks(args: argparse.Namespace, trials: Trials) -> None:
     names = args.contenders.split(",") if args.contenders else [name for pair in PAIRS for name in pair]
     print(f"{args.model} on {args.world}, {args.precision}: GiB of the fullest GPU, GiB of the host per process")
     for ours, rival in zip(names[::2], names[1::2]):
-        pair = [trials.run(args.model, name) for name in (ours, rival)]
+        try:
+            pair = [trials.run(args.model, name) for name in (ours, rival)]
+        except TimeoutError:
+            print("  the time is over")
+            return
         for row in pair:
             if row.error:
                 print(f"  {row.contender:36} failed: {last_line(row.error)}", flush=True)
@@ -155,7 +159,7 @@ def largest_models(args: argparse.Namespace, trials: Trials) -> None:
         except RuntimeError as error:
             print(f"  {name:36} failed: {last_line(str(error))}", flush=True)
             continue
-        print(told(name, found, args.width, rows), flush=True)
+        print(told(name, found, rows), flush=True)
 
 
 def fitted(row: Row) -> bool:
@@ -170,7 +174,7 @@ def fitted(row: Row) -> bool:
 
 
 def search(fits: Callable[[int], bool], first: int, most: int) -> Found:
-    """The largest number that fits, to a sixteenth: doubled while it does, then by halves.
+    """The largest number that fits, to an eighth: doubled while it does, then by halves.
 
     Args:
         fits: asked once for each number.
@@ -184,7 +188,7 @@ def search(fits: Callable[[int], bool], first: int, most: int) -> Found:
             low, size = size, min(2 * size, most)
         else:
             high = size
-    while high and high - low > max(1, low // 16):
+    while high and high - low > max(1, low // 8):
         size = (low + high) // 2
         if fits(size):
             low = size
@@ -193,17 +197,12 @@ def search(fits: Callable[[int], bool], first: int, most: int) -> Found:
     return Found(low, bool(high))
 
 
-def parameters(width: int, layers: int) -> int:
-    """Of such a GPT."""
-    return layers * (12 * width**2 + 13 * width) + (WORDS + LENGTH + 2) * width
-
-
-def told(name: str, found: Found, width: int, rows: dict[int, Row]) -> str:
+def told(name: str, found: Found, rows: dict[int, Row]) -> str:
     """One line."""
     if not found.largest:
         return f"  {name:36} none trains"
     row = rows[found.largest]
-    size = parameters(width, found.largest) / 1e9
+    size = parameters(row.model) / 1e9
     return (
         f"  {name:36} {size:7.2f} billion parameters ({'' if found.bounded else 'at least '}{found.largest} layers), "
         f"{row.gpu_peak / GIB:.2f} GiB of the fullest GPU, {row.host_peak / row.world / GIB:.2f} GiB of the host per "

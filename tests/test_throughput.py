@@ -13,10 +13,11 @@ import pytest
 BENCH = Path(__file__).parents[1] / "bench" / "throughput"
 sys.path.append(str(BENCH))
 
+import memory_page  # noqa: E402
 import page  # noqa: E402
 from launch import Outcome  # noqa: E402
 from plot import draw, panels  # noqa: E402
-from results import Row, checks, medians, percentile, read, verdicts  # noqa: E402
+from results import GIB, Row, checks, medians, percentile, read, verdicts  # noqa: E402
 from run import fill, parse, planned  # noqa: E402
 from summary import summary  # noqa: E402
 
@@ -81,8 +82,17 @@ def test_the_largest_model_is_found(limit: int, most: int, found: Found) -> None
 
     largest, bounded = search(fits, 4, most)
     assert bounded == found.bounded
-    assert found.largest - found.largest // 16 <= largest <= found.largest
+    assert found.largest - found.largest // 8 <= largest <= found.largest
     assert len(asked) == len(set(asked)) <= 10
+
+
+def test_memory_is_told_in_tables() -> None:
+    pair = [replace(DDP, gpu_peak=3 * GIB, host_peak=4 * GIB), replace(DDP, contender="hand-ddp", gpu_peak=2 * GIB)]
+    assert "| gpt2-124m | ours-ddp | 3.000 | 1.500 | 2.00 |" in memory_page.peaks(pair)
+    models = [replace(DDP, model=f"gpt2-2048x{layers}") for layers in (8, 16)]
+    assert memory_page.parameters("gpt2-2048x16") == 16 * (12 * 2048**2 + 13 * 2048) + 51283 * 2048
+    assert "| ours-ddp | at least 0.91 billion | 16 |" in memory_page.largest(models)
+    assert "| ours-ddp | 0.51 billion | 8 |" in memory_page.largest([models[0], replace(models[1], error="full")])
 
 
 def test_only_a_lack_of_memory_ends_a_search() -> None:
@@ -96,7 +106,8 @@ def test_every_line_of_a_plan_can_be_measured(capsys: pytest.CaptureFixture[str]
     plans = sorted((BENCH / "plans").glob("*.txt"))
     assert all(planned(parse(["--plan", str(plan)])) for plan in plans)
     assert capsys.readouterr().err == ""
-    assert [name for _, name, _ in page.PLACE.findall(page.PAGE.read_text())] == [plan.stem for plan in plans]
+    places = [name for _, name, _ in page.PLACE.findall(page.PAGE.read_text())]
+    assert places == [plan.stem for plan in plans] + list(page.MEMORY)
 
 
 def test_the_page_is_made_of_the_results(tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 NEVER = 10**9
 
-TORCH = ("torch", "torch.distributed", "torch.nn.parallel", "torch.utils.data", "torch.amp", "torch.optim")
+TORCH = ("torch", "torch.distributed", "torch.nn.parallel", "torch.utils.data", "torch._dynamo")  # optimizers import it
 FSDP = (*TORCH, "torch.distributed.fsdp", "torch.distributed.tensor")
 IMPORTED = {
     "original": FSDP,

@@ -155,7 +155,7 @@ class Launcher:
             member = {
                 "RANK": str(rank),
                 "LOCAL_RANK": str(local),
-                "GROUP_RANK": "0",
+                "GROUP_RANK": str(rank) if self.share else "0",
                 "WORLD_SIZE": str(world),
                 "LOCAL_WORLD_SIZE": "1" if self.share else str(world),
                 "MASTER_ADDR": "127.0.0.1",

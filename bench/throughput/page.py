@@ -12,12 +12,14 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+import memory_page
 from plot import draw, panels
 from results import GIB, Key, Row, checks, medians, read, verdicts
 from summary import check_line, last_line, side
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parents[1] / "docs" / "performance.md"
+MEMORY = {"memory_peaks": memory_page.peaks, "memory_largest": memory_page.largest}
 PLACE = re.compile(r"(<!-- measured: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -45,10 +47,13 @@ def made(page: str, folder: Path) -> tuple[str, dict[str, str]]:
         text = "Not measured yet.\n"
         if file.exists():
             rows = read([file])
-            found = medians(rows)
-            plots[f"{match[2]}.svg"] = draw(panels(found))
-            plots[f"{match[2]}_memory.svg"] = draw(panels(found, "gpu_peak"))
-            text = section(rows, match[2])
+            if match[2] in MEMORY:
+                text = f"{about(rows)}\n\n{MEMORY[match[2]](rows)}\n"
+            else:
+                found = medians(rows)
+                plots[f"{match[2]}.svg"] = draw(panels(found))
+                plots[f"{match[2]}_memory.svg"] = draw(panels(found, "gpu_peak"))
+                text = section(rows, match[2])
         return f"{match[1]}\n{text}\n{match[3]}"
 
     return PLACE.sub(fill, page), plots

@@ -126,7 +126,7 @@ def combinations(args: argparse.Namespace) -> list[Case]:
 
 def measure(plan: Sequence[tuple[Case, int]], args: argparse.Namespace, launcher: Launcher) -> list[Row]:
     """Measure all cases, repeat by repeat; rows go to the file as they come."""
-    about = {"card": card(), "versions": versions(), "commit": commit(), "command": shlex.join(sys.argv)}
+    about = {"card": card(), "versions": versions(), "commit": commit(), "command": command()}
     conversions = Conversions(launcher.work / "converted")
     ends = time.monotonic() + args.seconds
     rows: list[Row] = []
@@ -192,6 +192,12 @@ def told(row: Row) -> str:
         f"{head}: {row.rate:,.0f}/s p50 {row.p50 * 1e3:.2f} ms, {row.gpu_peak / 2**30:.2f} GiB, "
         f"loss {first:.4f} to {last:.4f}, {row.seconds:.1f} s"
     )
+
+
+def command() -> str:
+    """What was typed, seen from this repository."""
+    words = [word.removeprefix(f"{HERE.parents[1]}/") for word in sys.argv]
+    return shlex.join(["python", *words])
 
 
 def card() -> str:

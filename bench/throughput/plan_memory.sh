@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Memory of two processes in nine minutes: peaks beside hand-written loops, then the largest model that trains in 12 GiB.
+# On one GPU, which both share, with --share.
+#
+#   bash bench/throughput/plan_memory.sh FOLDER [--share]
+set -euo pipefail
+bench=$(cd "$(dirname "$0")/.." && pwd)
+folder=$1
+shift
+export OMP_NUM_THREADS="${OMP_NUM_THREADS:-4}" PYTHONUNBUFFERED=1
+{
+  "${PYTHON:-python3}" "$bench/memory.py" peaks --seconds 230 --each 90 --out "$folder/memory_peaks.jsonl" "$@"
+  "${PYTHON:-python3}" "$bench/memory.py" largest --seconds 270 --each 90 --cap 12 --width 2048 --first 12 --most 128 \
+    --contenders hand-fsdp2,ours-fsdp,hand-fsdp2+recompute,ours-fsdp+recompute,hand-fsdp2+meta+recompute+offload,ours-fsdp+meta+recompute+offload \
+    --out "$folder/memory_largest.jsonl" "$@"
+} | tee "$folder/memory.txt"
