@@ -12,13 +12,14 @@ from dataclasses import replace
 from .found import Check, Row
 from .numbers import Tolerance
 from .outcome import Done, Outcome, compared
+from .saved import BYTES, listed
 
 SMALL = 1e-2  # a first difference that is larger is none of rounding
 FACTOR = 30.0  # the rewritten run rounds at every step, the nudged one differs by its start
 AHEAD = 4  # steps
+FAR = 3.0  # times what a value of the original moves, if that is much
+NEAR = 1e-6  # values that differ by less are rounded zeros, whose size is chance
 CHANCE = 1e-3  # what differs by more at its first value does not repeat itself, nudged or not
-
-BYTES = " bytes"  # how a file stands in a table that is compared byte by byte, such as a picture
 
 EXACT = Tolerance(0.0, 0.0, 0.0)
 
@@ -26,7 +27,7 @@ EXACT = Tolerance(0.0, 0.0, 0.0)
 def may_be_rounding(outcome: Outcome) -> bool:
     """Whether a difference is small enough where it begins to be asked for."""
     row = outcome.beginning
-    return row is not None and (row.difference < SMALL or row.original.endswith(BYTES))
+    return row is not None and (row.difference < SMALL or row.apart < NEAR or row.original.endswith(BYTES))
 
 
 def drift_of(original: Done, nudged: Done, ignore: str | None) -> Outcome:
@@ -51,35 +52,74 @@ def forgive(outcome: Outcome, drift: Outcome) -> None:
         beside = known.get(check.name)
         if beside is None or check.differ > len(check.rows):  # more differ than were kept
             continue
-        forgiven = [row for row in check.rows if is_rounding(row, beside)]
-        if not forgiven:
+        moves = Moves(beside)
+        left = [rest for row in check.rows if (rest := left_of(row, moves)) is not None]
+        count = len(check.rows) - len(left)
+        forgiven = [row for row in check.rows if left_of(row, moves) is None]
+        check.rows = left
+        if not count:
             continue
-        check.rows = [row for row in check.rows if row not in forgiven]
-        check.differ -= len(forgiven)
+        check.differ -= count
         worst = max(forgiven, key=lambda row: (math.isfinite(row.difference), row.difference))
-        check.worst = check.rows[0] if check.rows else replace(worst, excess=1.0)
+        check.worst = check.rows[0] if check.rows else replace(worst, excess=1.0, also=())
         check.notes.append(
-            f"{len(forgiven)} beyond the plain tolerance as in the original itself, whose values a last digit of its "
-            f"weights moves by {reach(beside, worst):.1e}"
+            f"{count} beyond the plain tolerance as in the original itself, whose values a last digit of its "
+            f"weights moves by {moves.reach(worst):.1e}"
         )
-        outcome.forgiven += len(forgiven)
-    rest = [check.rows[0] for check in outcome.checks if check.rows and check.name in ("losses", "gradients")]
-    if outcome.first not in rest:
-        outcome.first = min(rest, key=lambda row: row.index, default=None)
+        names = [row.what for row in forgiven if row.original.endswith(BYTES)]
+        if names:
+            check.notes.append(f"what is in {listed(names)} was not compared: the original does not repeat its bytes")
+        outcome.forgiven += count
+    ahead = [check.rows[0] for check in outcome.checks if check.rows and check.name in ("losses", "gradients")]
+    if outcome.first not in ahead:
+        outcome.first = min(ahead, key=lambda row: row.index, default=None)
 
 
-def is_rounding(row: Row, beside: Check) -> bool:
-    """Whether the original differs from itself alike: by a number, or as a text that it does not repeat either."""
-    if math.isfinite(row.difference):
-        return row.difference <= FACTOR * reach(beside, row)
-    return row.original.endswith(BYTES) and any(other.what == row.what for other in beside.rows)
+class Moves:
+    """How far values of the original moved, each beside its like: a loss beside losses, a number of a line beside those
+    of lines with the same text, a tensor beside itself.
 
-
-def reach(check: Check, row: Row) -> float:
-    """The largest finite difference of the original from itself until twice as many steps; of files, anywhere.
-
-    When a change begins to grow is chance: a maximum flips some steps earlier or later.
+    Args:
+        check: of the drift.
     """
-    until = math.inf if check.name == "files" else AHEAD + 2 * row.index
-    rows = [other for other in check.rows if other.index <= until]
-    return max((other.difference for other in rows if math.isfinite(other.difference)), default=0.0)
+
+    def __init__(self, check: Check) -> None:
+        self.anywhere = check.name == "files"
+        self.rows: dict[str, list[Row]] = {}
+        for line in check.rows:
+            for row in (line, *line.also):
+                self.rows.setdefault(row.like or row.what, []).append(row)
+
+    def of(self, row: Row) -> list[Row]:
+        """What moved until twice as many steps; of files, anywhere.
+
+        When a change begins to grow is chance: a maximum flips some steps earlier or later.
+        """
+        until = math.inf if self.anywhere else AHEAD + 2 * row.index
+        return [other for other in self.all_of(row) if other.index <= until]
+
+    def all_of(self, row: Row) -> list[Row]:
+        """What moved of its like, at any step."""
+        return self.rows.get(row.like or row.what, [])
+
+    def reach(self, row: Row) -> float:
+        """How far that is at most, in units of the original value; one unit of the last printed digit is no move."""
+        return max((other.moved for other in self.of(row) if not other.flips and other.apart < math.inf), default=0.0)
+
+
+def left_of(row: Row, moves: Moves) -> Row | None:
+    """What differs of a line beyond rounding; `None` if nothing does."""
+    left = [one for one in (replace(row, also=()), *row.also) if not is_rounding(one, moves)]
+    return replace(left[0], also=tuple(left[1:])) if left else None
+
+
+def is_rounding(row: Row, moves: Moves) -> bool:
+    """Whether the original differs from itself alike: by a number, or as a text that it does not repeat either."""
+    if not math.isfinite(row.moved):
+        return row.original.endswith(BYTES) and bool(moves.of(row))
+    if row.flips and any(other.apart < math.inf for other in moves.of(row)):
+        return True
+    reach = moves.reach(row)
+    if row.apart < NEAR:
+        return row.moved <= FACTOR * reach
+    return row.moved <= max(min(FACTOR * reach, SMALL), FAR * reach)

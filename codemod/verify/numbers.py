@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 
 NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?(?![\w])|[-+]?\b(?:nan|inf)\b")
 REDUCED = {"bf16": 2e-2, "fp16": 3e-3}  # a slice's products are rounded to that type before they are added
+FLOOR = 1e-10  # allowed around zero in what is saved
+TINY = 1e-8  # allowed around zero where numbers are told by their first digits
 DIGITS = 3  # significant ones that a printed number needs, for its last one to be rounding
 
 
@@ -31,6 +33,14 @@ class Tolerance:
     def at(self, index: int) -> float:
         """The relative tolerance at the line or step with this index."""
         return min(self.many, self.step * (index + 1))
+
+    def after(self, steps: int) -> Tolerance:
+        """That of what is saved after some steps; a larger one than usual was asked for, and holds at once.
+
+        Around zero next to nothing is allowed: tensors as the squares that Adam keeps are small throughout.
+        """
+        usual = steps and not self.norm and self.many <= Tolerance.many
+        return replace(self, many=self.at(steps - 1), absolute=min(self.absolute, FLOOR)) if usual else self
 
 
 def tolerance_of(precision: str, given: float | None = None) -> Tolerance:
@@ -59,6 +69,32 @@ def difference(a: float, b: float) -> float:
     if not (math.isfinite(a) and math.isfinite(b)):
         return math.inf
     return abs(a - b) / max(abs(a), abs(b))
+
+
+def beyond(a: str, b: str, relative: float, absolute: float) -> float:
+    """The difference of two printed numbers in units of what is allowed.
+
+    Whole numbers are counts, and exact: a rounded sum that is printed so is told by the original's own rounding. In
+    `5e-07` digits count from the first one on, so that what is allowed around zero is next to nothing.
+    """
+    if whole(a) and whole(b):
+        return 0.0 if Decimal(a) == Decimal(b) else math.inf
+    x, y = float(a), float(b)
+    if x == y:
+        return math.inf if whole(a) != whole(b) else 0.0
+    return excess(x, y, relative, min(absolute, TINY) if "e" in (a + b).lower() else absolute)
+
+
+def whole(token: str) -> bool:
+    """Whether a number is printed as a whole one."""
+    return token.lstrip("+-").isdigit()
+
+
+def unit(token: str) -> float:
+    """One unit of the last digit of a printed number; 0 where there are none behind a point."""
+    digits = token.lower().partition("e")[0].partition(".")[2]
+    power = int(token.lower().partition("e")[2] or 0)
+    return 10.0 ** (power - len(digits)) if digits and abs(power) < 300 else 0.0
 
 
 def last_digit(a: str, b: str) -> bool:

@@ -107,7 +107,8 @@ def compared(name: str, original: Done, rewritten: Done, tolerance: Tolerance, i
             output.add(Row(f"process {rank} prints line {number + 1}", MISSING, line, index=number))
     losses = compare_losses(original.trace, rewritten.trace, tolerance)
     norms = compare_norms(original.trace, rewritten.trace, tolerance)
-    checks = [losses, norms, output, compare_files(original.mirror, rewritten.mirror, tolerance)]
+    files = compare_files(original.mirror, rewritten.mirror, tolerance, len(original.trace.losses))
+    checks = [losses, norms, output, files]
     outcome = Outcome(name, checks=checks, first=first(original.trace, checks), allowed=tolerance)
     outcome.losses = original.trace.losses, rewritten.trace.losses
     return outcome

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from difflib import SequenceMatcher
 
 from ..phrases import plural
-from .found import Check, Row
-from .noise import folded, lines_of, without_noise
-from .numbers import NUMBER, Tolerance, difference, excess, last_digit, shown
+from .found import Check, Row, row_of
+from .noise import TIMES, folded, lines_of, without_noise
+from .numbers import NUMBER, Tolerance, beyond, last_digit, shown, unit, whole
 
 MOST = 2_000_000  # pairs of lines that may be matched where lines are missing or new
 MISSING = "(nothing)"
+
+UNIT = re.compile(r"(?<=\d)(?=[A-Za-zµ])")
 
 Pair = tuple["int | None", "int | None"]
 
@@ -34,52 +38,97 @@ def compare_text(check: Check, expected: str, actual: str, tolerance: Tolerance,
         where: what the lines belong to, for the table.
     """
     left, right = lines_of(expected), lines_of(actual)
-    noisy = rounded = 0
+    noisy, rounded = 0, len(check.rounded)
     for a, b in pairs([skeleton(line) for line in left], [skeleton(line) for line in right]):
         number = (a if a is not None else b) or 0
-        what = f"{where}line {number + 1}"
         if a is None or b is None:
             here = [MISSING if index is None else lines[index] for index, lines in ((a, left), (b, right))]
-            check.add(Row(what, here[0], here[1], index=number))
+            check.add(Row(f"{where}line {number + 1}", here[0], here[1], index=number))
             continue
-        row, kind = compare_line(what, left[a], right[b], tolerance, number)
-        noisy += kind == "noise"
-        rounded += kind == "rounded"
+        row, quiet = compare_line(check, where, (left[a], right[b]), tolerance, number)
+        noisy += quiet
         check.add(row)
     if noisy:
         check.notes.append(f"{where}{differing(noisy)} in times, speeds, memory or addresses only")
-    if rounded:
-        check.notes.append(f"{where}{differing(rounded)} by one unit of the last printed digit only")
+    if len(check.rounded) > rounded:
+        count = len({row.index for row in check.rounded[rounded:]})
+        check.notes.append(f"{where}{differing(count)} by one unit of the last printed digit only")
+        count_digits(check, left, where)
 
 
-def compare_line(what: str, a: str, b: str, tolerance: Tolerance, index: int) -> tuple[Row, str]:
-    """The row of one line, and why it is taken for equal although it is not: "noise", "rounded" or ""."""
-    row, kind = by_numbers(what, a, b, tolerance, index)
-    if row.equal:
-        return row, kind
-    bare = without_noise(a), without_noise(b)
-    if bare == (a, b):
-        return row, ""
-    quiet, kind = by_numbers(what, *bare, tolerance, index)
-    if quiet.equal:
-        return quiet, kind or "noise"
-    return (row if infinite(quiet) else quiet), ""
+def compare_line(
+    check: Check, where: str, lines: tuple[str, str], tolerance: Tolerance, index: int
+) -> tuple[Row, bool]:
+    """The row of one line, and whether it differs in noise only; tells a check what was taken for equal and is not."""
+    what = f"{where}line {index + 1}"
+    if lines[0] == lines[1]:
+        return Row(what, *lines, 0.0, 0.0, index, apart=0.0), False
+    whole_line = rows = by_numbers(where, lines, tolerance, index)
+    bare = without_noise(lines[0]), without_noise(lines[1])
+    if not all_equal(rows) and bare != lines:
+        check.noise += times_of(where, lines, index)
+        quiet = by_numbers(where, bare, tolerance, index)
+        rows = rows if quiet is None else quiet
+    if rows is None:
+        return Row(what, *lines, index=index, like=where + skeleton(lines[0])), False
+    if all_equal(rows):
+        check.rounded += [row for row in rows if row.excess == 1.0 and row.flips]
+    if not rows:
+        return Row(what, *lines, 0.0, 0.0, index, apart=0.0), True
+    worst = max(rows, key=lambda row: row.excess)
+    rest = tuple(row for row in rows if row is not worst and not row.equal)
+    return replace(worst, also=rest), worst.equal and rows is not whole_line
 
 
-def by_numbers(what: str, a: str, b: str, tolerance: Tolerance, index: int) -> tuple[Row, str]:
-    """Compares two lines by their text and by each of their numbers; the worst of them makes the row."""
-    if folded(NUMBER.sub("#", a)) != folded(NUMBER.sub("#", b)):
-        return Row(what, a, b, index=index), ""
-    worst, kind = Row(what, a, b, 0.0, 0.0, index), ""
+def by_numbers(where: str, lines: tuple[str, str], tolerance: Tolerance, index: int) -> list[Row] | None:
+    """The rows of all numbers in two lines; `None` if their texts differ."""
+    a, b = lines
+    what, text = f"{where}line {index + 1}", folded(NUMBER.sub("#", a))
+    if text != folded(NUMBER.sub("#", b)):
+        return None
     tokens = list(zip(NUMBER.findall(a), NUMBER.findall(b)))
+    rows = []
     for place, (x, y) in enumerate(tokens, 1):
-        far = excess(float(x), float(y), tolerance.at(index), tolerance.absolute)
+        far = beyond(x, y, tolerance.at(index), tolerance.absolute)
+        name = what if len(tokens) == 1 else f"{what}, number {place}"
         if far > 1 and last_digit(x, y):
-            far, kind = 1.0, "rounded"
-        if far > worst.excess:
-            name = what if len(tokens) == 1 else f"{what}, number {place}"
-            worst = Row(name, shown_as(x), shown_as(y), difference(float(x), float(y)), far, index)
-    return worst, kind if worst.equal else ""
+            far = 1.0
+        row = row_of(name, (float(x), float(y)), (shown_as(x), shown_as(y)), far, index, f"{where}{text} {place}")
+        kind = math.inf if far and not row.apart else row.difference  # 3 and 3.0
+        rows.append(replace(row, difference=kind, unit=1.0 if whole(x) and whole(y) else unit(x)))
+    return rows
+
+
+def all_equal(rows: Sequence[Row] | None) -> bool:
+    """Whether texts are the same, and all numbers equal."""
+    return rows is not None and all(row.equal for row in rows)
+
+
+def times_of(where: str, lines: tuple[str, str], index: int) -> Iterator[Row]:
+    """The rows of those numbers of two lines that are times or rates and differ; nothing if units differ."""
+    apart = spaced(lines[0]), spaced(lines[1])
+    spans = [found.span() for found in TIMES.finditer(apart[0])]
+    starts = [found.start() for found in NUMBER.finditer(apart[0])]
+    rows = by_numbers(where, apart, Tolerance(), index) or ()
+    for row, start in zip(rows, starts):
+        if row.original != row.rewritten and any(a <= start < b for a, b in spans):
+            yield row
+
+
+def spaced(line: str) -> str:
+    """A line with a space before the unit of each time."""
+    return TIMES.sub(lambda found: UNIT.sub(" ", found[0]), line)
+
+
+def count_digits(check: Check, lines: Sequence[str], where: str) -> None:
+    """Adds up how many units of their last digit those numbers are large that stand where one differs by one unit."""
+    likes = {row.like for row in check.rounded}
+    for line in map(without_noise, lines):
+        text = folded(NUMBER.sub("#", line))
+        for place, token in enumerate(NUMBER.findall(line), 1):
+            like = f"{where}{text} {place}"
+            if like in likes and unit(token):
+                check.digits[like] = check.digits.get(like, 0.0) + abs(float(token)) / unit(token)
 
 
 def shown_as(token: str) -> str:
@@ -121,8 +170,3 @@ def matched(left: Sequence[str], right: Sequence[str]) -> Iterator[Pair]:
 def differing(count: int) -> str:
     """`1 line differs`, `2 lines differ`."""
     return f"{plural(count, 'line')} {'differs' if count == 1 else 'differ'}"
-
-
-def infinite(row: Row) -> bool:
-    """Whether the row compares texts, or a value with none."""
-    return math.isinf(row.difference)

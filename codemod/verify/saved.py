@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import json
+import lzma
 import os
 import re
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from ..phrases import plural
 from ..spawned import program
@@ -18,16 +22,21 @@ from .numbers import Tolerance
 from .output import compare_text
 
 LEGACY = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19."  # what torch.save began with before it wrote zip files
+PICKLE = re.compile(rb"\x80[\x02-\x05]")
+PACKED: dict[bytes, Callable[[str], Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
+BYTES = " bytes"  # how a file stands in a table that is compared byte by byte, such as a picture
+NAME = "name of "  # how names stand there that differ in numbers
 EVENTS = "tfevents"
 TENSORS = (".safetensors", ".npy", ".npz")
 CHANGING = re.compile(r"\d+")
+CLOCK = re.compile(r"\d{9,}|\d{6,8}[-_T]\d{4,6}")  # seconds since 1970, or a date with a time
 LIMIT = 64 << 20  # bytes of a text that is compared by its numbers
 
 Pair = tuple[str, str]
 
 
-def compare_files(original: Mirror, rewritten: Mirror, tolerance: Tolerance) -> Check:
-    """Compares all files that one of the runs wrote or removed."""
+def compare_files(original: Mirror, rewritten: Mirror, tolerance: Tolerance, steps: int = 0) -> Check:
+    """Compares all files that one of the runs wrote or removed; `steps` backward calls were made."""
     check = Check("files", "value")
     tensors: list[tuple[str, str, str]] = []
     names = {side: side.written() for side in (original, rewritten)}
@@ -36,13 +45,15 @@ def compare_files(original: Mirror, rewritten: Mirror, tolerance: Tolerance) -> 
         if a is None or b is None:
             check.add(Row(str(a or b), "not written" if a is None else "written", "written" if a else "not written"))
             continue
+        if a != b and bare_name(a) != bare_name(b):
+            check.add(Row(a, a, b, like=NAME + CHANGING.sub("#", a)))
         left, right = os.path.join(original.root, a), os.path.join(rewritten.root, b)
         compare_file(check, (a, left, right), tensors, tolerance, (original, rewritten))
     for name in sorted({*original.removed()} ^ {*rewritten.removed()}):
         gone = name in original.removed()
         check.add(Row(name, "removed" if gone else "there", "there" if gone else "removed"))
     if tensors:
-        compare_tensors(check, tensors, tolerance)
+        compare_tensors(check, tensors, tolerance.after(steps))
     both = [a for a, b in matched if a is not None and b is not None]
     if both:
         check.notes.insert(0, f"{plural(len(both), 'file')} written by both runs: {listed(both)}")
@@ -56,7 +67,7 @@ def listed(names: Sequence[str], most: int = 5) -> str:
 
 
 def pairs(left: Sequence[str], right: Sequence[str]) -> Iterator[tuple[str | None, str | None]]:
-    """Files of both sides by name; those with a time or number of a process in it by what is left of the name."""
+    """Files of both sides by name; those with other numbers in it by what is left of the name."""
     same = set(left) & set(right)
     yield from ((name, name) for name in sorted(same))
     rest: dict[str, tuple[list[str], list[str]]] = {}
@@ -66,6 +77,11 @@ def pairs(left: Sequence[str], right: Sequence[str]) -> Iterator[tuple[str | Non
     for _, (a, b) in sorted(rest.items()):
         for index in range(max(len(a), len(b))):
             yield (a[index] if index < len(a) else None), (b[index] if index < len(b) else None)
+
+
+def bare_name(name: str) -> str:
+    """A name without times; the name of TensorBoard's events holds the number of a process as well."""
+    return CHANGING.sub("#", name) if EVENTS in os.path.basename(name) else CLOCK.sub("#", name)
 
 
 def compare_file(
@@ -88,12 +104,17 @@ def compare_file(
         return
     texts = [text(path, side) for path, side in zip((left, right), sides)]
     if texts[0] is None or texts[1] is None:
-        check.add(Row(name, f"{os.path.getsize(left)} bytes", f"{os.path.getsize(right)} bytes"))
+        check.add(in_bytes(name, left, right))
         return
     before = check.compared
     compare_text(check, texts[0], texts[1], tolerance, f"{name} ")
     if check.compared == before:  # bytes that are no lines differ
-        check.add(Row(name, "text", "text", 0.0, 0.0))
+        check.add(Row(name, "text", "text", 0.0, 0.0, apart=0.0))
+
+
+def in_bytes(name: str, left: str, right: str) -> Row:
+    """The row of a file whose bytes differ."""
+    return Row(name, f"{os.path.getsize(left)}{BYTES}", f"{os.path.getsize(right)}{BYTES}")
 
 
 def same_bytes(left: str, right: str) -> bool:
@@ -110,22 +131,49 @@ def same_bytes(left: str, right: str) -> bool:
 
 
 def has_tensors(path: str) -> bool:
-    """Whether a file was written by `torch.save`, or in another format of tensors."""
-    if path.endswith(TENSORS):
+    """Whether a file was written by `torch.save` or `pickle.dump`, or in another format of tensors."""
+    if path.endswith(TENSORS) or is_pickle(path):
         return True
     with open(path, "rb") as file:
         start = file.read(4096)
     return start.startswith(LEGACY) or (start.startswith(b"PK\x03\x04") and b"/data.pkl" in start)
 
 
-def text(path: str, side: Mirror) -> str | None:
-    """A file as text, with the project's folder in place of the scratch copy's; `None` if it is none."""
+def is_pickle(path: str) -> bool:
+    """Whether a file was written by `pickle.dump`."""
+    with open(path, "rb") as file:
+        start = file.read(len(LEGACY))
+        if start == LEGACY or not PICKLE.match(start):
+            return False
+        file.seek(-1, os.SEEK_END)
+        return file.read() == b"."
+
+
+def content(path: str) -> bytes | None:
+    """The bytes of a file, unpacked if it is compressed; `None` if there are too many for a text."""
     if os.path.getsize(path) > LIMIT:
         return None
-    data = Path(path).read_bytes()
+    with open(path, "rb") as file:
+        start = file.read(5)
+    for magic, unpack in PACKED.items():
+        if start.startswith(magic):
+            try:
+                with unpack(path) as packed:
+                    data: bytes = packed.read(LIMIT + 1)
+            except (OSError, EOFError, lzma.LZMAError):
+                break
+            return data if len(data) <= LIMIT else None
+    return Path(path).read_bytes()
+
+
+def text(path: str, side: Mirror) -> str | None:
+    """A file as text, with the project's folder in place of the scratch copy's; `None` if it is none."""
+    data = content(path)
     try:
-        found = data.decode("utf-8")
+        found = None if data is None else data.decode("utf-8")
     except UnicodeDecodeError:
+        return None
+    if found is None:
         return None
     return None if "\0" in found else found.replace(side.root, side.source)
 
@@ -139,12 +187,13 @@ def compare_tensors(check: Check, files: Sequence[tuple[str, str, str]], toleran
         answers = json.loads(done.stdout)
     except ValueError:
         reason = (done.stderr.decode("utf-8", "replace").strip().splitlines() or ["no answer"])[-1]
-        check.add(Row(files[0][0], "unreadable", "unreadable"))
+        for file in files:
+            check.add(in_bytes(*file))
         check.notes.append(f"files of tensors could not be compared: {reason}")
         return
-    for answer in answers:
-        for what, a, b, difference, excess in answer.get("rows", ()):
-            check.add(Row(what, a, b, difference, excess, check.compared))
+    for file, answer in zip(files, answers):
+        for what, a, b, difference, excess, apart, scale in answer.get("rows", ()):
+            check.add(Row(what, a, b, difference, excess, check.compared, apart=apart, scale=scale))
         if "reason" in answer:
-            check.add(Row(answer["name"], "unreadable", "unreadable"))
+            check.add(in_bytes(*file))
             check.notes.append(f"{answer['name']}: the bytes differ, and it could not be read ({answer['reason']})")

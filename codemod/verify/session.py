@@ -24,17 +24,11 @@ from .losses import joined, read_trace
 from .mirror import SCRATCH, Mirror, mirror
 from .numbers import tolerance_of
 from .outcome import Done, Outcome, compared
+from .repeats import doubt_noise, doubt_rounding, excuse, may_be_noise
 from .request import Request
 from .running import Job, python, run
 from .setting import prepare
-from .sources import (
-    Program,
-    Unable,
-    check_inside,
-    how_to_run,
-    is_converted,
-    rewritten,
-)
+from .sources import Program, Unable, check_inside, how_to_run, is_converted, rewritten
 from .telling import facts, failure, findings, refusal, told
 from .watch import Follower, Watch
 
@@ -54,6 +48,7 @@ class Session:
         self.watch = watch
         self.copies: dict[str, Mirror] = {}
         self.drift: Outcome | None = None
+        self.second: Outcome | None = None
         self.setting = prepare(request)
 
     def outcomes(self) -> list[Outcome]:
@@ -75,9 +70,15 @@ class Session:
     def drifted(self, expected: Done) -> Outcome:
         """How the original differs from itself when its weights are moved by their last digit; run once."""
         if self.drift is None:
-            nudged = self.run_original("again", expected)
+            nudged = self.run_original("nudged", "once more, with weights moved by their last digit", expected)
             self.drift = drift_of(expected, nudged, self.request.ignore)
         return self.drift
+
+    def repeated(self, expected: Done) -> Outcome:
+        """What the original does not repeat when it is run once more as it is; run once."""
+        if self.second is None:
+            self.second = drift_of(expected, self.run_original("again", "once more", expected), self.request.ignore)
+        return self.second
 
     def conversions(self) -> list[tuple[str, Options]]:
         """Names and options of what is verified."""
@@ -99,14 +100,19 @@ class Session:
         check_inside(self.setting.home, program)
         return program
 
-    def run_original(self, name: str, like: Done | None = None) -> Done:
+    def run_original(self, name: str, how: str = "", like: Done | None = None) -> Done:
         """Run the original on one process.
+
+        Args:
+            name: of the run.
+            how: it is run, for the user.
+            like: a run of it before.
 
         Raises:
             Unable: it fails.
         """
         job = self.job(name, self.setting.original, 0)
-        shown = "original on 1 process" + ("" if like is None else " once more, with weights moved by their last digit")
+        shown = f"original on 1 process {how}".rstrip()
         done, ended = self.run(job, shown, [] if like is None else like.trace.losses)
         if not ended.well:
             raise Unable(*failure("the original", job, ended, self.request.limit))
@@ -132,8 +138,12 @@ class Session:
         outcome.how = how
         outcome.by_hand = not any(map(is_converted, [read(path) for path in self.setting.files])) and not program.texts
         outcome.notes = [*self.setting.notes, *told(self.request, values, expected, done, self.copies.values())]
+        doubt_rounding(outcome)
         if self.drift is not None or may_be_rounding(outcome):
             forgive(outcome, self.drifted(expected))
+            doubt_noise(outcome, self.drifted(expected))
+        if may_be_noise(outcome):
+            excuse(outcome, self.repeated(expected))
         if not outcome.equal:
             outcome.causes = causes(self.evidence(outcome, program, values, expected))
         return outcome
@@ -160,7 +170,7 @@ class Session:
             processes=size,
             steps=request.steps,
             dropout=request.dropout,
-            nudge=name == "again",
+            nudge=name == "nudged",
             environment=environment,
         )
 

@@ -12,11 +12,13 @@ import math
 import pickle
 import sys
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ..numbers import difference, excess, shown
+from ..found import row_of
+from ..noise import without_noise
+from ..numbers import excess, shown
+from ..saved import is_pickle
 
 KNOWN = (
     "torch._utils",
@@ -30,8 +32,11 @@ KNOWN = (
 PLAIN = ("numpy._core.multiarray", "numpy.dtypes")
 SAFE = frozenset({"OrderedDict", "defaultdict", "Size", "device", "dtype", "ndarray", "scalar", "_reconstruct"})
 
-Found = tuple[str, str, str, float, float]
-"""What differs or not: what, original, rewritten, relative difference, excess."""
+Found = tuple[str, str, str, float, float, float, float]
+"""What differs or not: what, original, rewritten, relative difference, excess, difference, size of the original."""
+
+SAME = (0.0, 0.0, 0.0, 0.0)
+APART = (math.inf, math.inf, math.inf, 0.0)
 
 
 class Stand:
@@ -94,6 +99,8 @@ class Differ:
         if path.endswith((".npy", ".npz")):
             found = importlib.import_module("numpy").load(path, allow_pickle=False)
             return dict(found) if hasattr(found, "files") else found
+        if is_pickle(path):
+            return everything(path)
         try:
             return self.torch.load(path, map_location="cpu", weights_only=True)
         except Exception:
@@ -102,7 +109,7 @@ class Differ:
     def compare(self, where: str, a: Any, b: Any) -> Iterator[Found]:
         """All values of two objects, side by side."""
         if type(a) is not type(b) and type(a).__name__ != type(b).__name__:
-            yield where, type(a).__name__, type(b).__name__, math.inf, math.inf
+            yield where, type(a).__name__, type(b).__name__, *APART
         elif isinstance(a, self.torch.Tensor):
             yield self.tensors(where, a, b)
         elif hasattr(a, "__array__") and hasattr(a, "dtype"):
@@ -111,70 +118,72 @@ class Differ:
             yield from self.mappings(where, a, b)
         elif isinstance(a, (list, tuple)):
             if len(a) != len(b):
-                yield f"{where}: length", str(len(a)), str(len(b)), math.inf, math.inf
+                yield f"{where}: length", str(len(a)), str(len(b)), *APART
             for index, (x, y) in enumerate(zip(a, b)):
                 yield from self.compare(f"{where}[{index}]", x, y)
         elif isinstance(a, Stand):
             yield from self.compare(where, a.made_of, b.made_of)
             yield from self.compare(where, a.state, b.state)
         elif isinstance(a, float):
-            yield where, shown(a), shown(b), difference(a, b), excess(a, b, self.many, self.absolute)
+            row = row_of(where, (a, b), (shown(a), shown(b)), excess(a, b, self.many, self.absolute), 0)
+            yield where, row.original, row.rewritten, row.difference, row.excess, row.apart, row.scale
         else:
-            far = 0.0 if a == b else math.inf
-            yield where, short(a), short(b), far, far
+            same = without_noise(a) == without_noise(b) if isinstance(a, str) else a == b
+            yield where, short(a), short(b), *(SAME if same else APART)
 
     def mappings(self, where: str, a: Mapping[Any, Any], b: Mapping[Any, Any]) -> Iterator[Found]:
         """Two dicts: the same keys, and equal values."""
         for key in a:
             if key not in b:
-                yield f"{where}{named(key)}", "there", "missing", math.inf, math.inf
+                yield f"{where}{named(key)}", "there", "missing", *APART
             else:
                 yield from self.compare(f"{where}{named(key)}", a[key], b[key])
         for key in b:
             if key not in a:
-                yield f"{where}{named(key)}", "missing", "there", math.inf, math.inf
+                yield f"{where}{named(key)}", "missing", "there", *APART
 
     def arrays(self, where: str, a: Any, b: Any) -> Iterator[Found]:
         """Two arrays or numbers of NumPy."""
         if a.dtype.kind in "biuf" and b.dtype.kind in "biuf" and a.dtype == b.dtype:
             numpy = importlib.import_module("numpy")
             yield self.tensors(where, *(self.torch.from_numpy(numpy.array(x)) for x in (a, b)))
+        elif a.dtype == b.dtype and a.dtype.kind == "O":
+            yield from self.compare(where, a.tolist(), b.tolist())
         else:
             same = a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
-            far = 0.0 if same else math.inf
-            yield where, short(a), short(b), far, far
+            yield where, short(a), short(b), *(SAME if same else APART)
 
     def tensors(self, where: str, a: Any, b: Any) -> Found:
         """Two tensors. One is as exact as its largest elements: rounding of a sum is relative to its terms."""
         if (a.shape, a.dtype) != (b.shape, b.dtype):
-            return where, f"{tuple(a.shape)} {a.dtype}", f"{tuple(b.shape)} {b.dtype}", math.inf, math.inf
+            return where, f"{tuple(a.shape)} {a.dtype}", f"{tuple(b.shape)} {b.dtype}", *APART
         a, b = a.detach(), b.detach()
         if a.layout != self.torch.strided or b.layout != self.torch.strided:
             a, b = a.to_dense(), b.to_dense()
         if a.is_quantized:
             a, b = a.dequantize(), b.dequantize()
         if not a.numel() or self.torch.equal(a, b):
-            return where, *self.sizes(a, a), 0.0, 0.0
+            return where, *self.sizes(a, a), *SAME
         if not (a.is_floating_point() or a.is_complex()):
             count = int((a != b).sum())
             return (
                 where,
                 short(a.flatten()[a.flatten() != b.flatten()][0].item()),
                 f"{count} differ",
-                math.inf,
-                math.inf,
+                *APART,
             )
         wide = self.torch.complex128 if a.is_complex() else self.torch.float64
         x, y = a.to(wide), b.to(wide)
         odd = ~(self.torch.isfinite(x) & self.torch.isfinite(y))
         same = (x == y) | (self.torch.isnan(x) & self.torch.isnan(y))
         if bool((odd & ~same).any()):
-            return where, *self.sizes(a, b), math.inf, math.inf
+            return where, *self.sizes(a, b), *APART
         x, y = (value.masked_fill(odd, 0) for value in (x, y))
         far, scale = self.size(x - y), self.size(x)
         allowed = self.absolute * (1 + 1e-6) + self.many * scale
         # where a tensor is zero in one run, its difference is as large as itself
-        return where, *self.sizes(x, y), far / (scale or self.size(y) or 1.0), far / allowed if allowed else math.inf
+        relative = far / (scale or self.size(y) or 1.0)
+        return where, *self.sizes(x, y), relative, far / allowed if allowed else math.inf, far, scale
 
     def size(self, x: Any) -> float:
         """The length of a tensor, or its largest element."""
@@ -186,6 +195,15 @@ class Differ:
             return f"|{shown(float(a.double().norm()))}|", f"|{shown(float(b.double().norm()))}|"
         except (RuntimeError, TypeError):
             return "tensor", "tensor"
+
+
+def everything(path: str) -> Any:
+    """What a file holds that `pickle.dump` wrote, once or several times."""
+    found = []
+    with open(path, "rb") as file:
+        while file.peek(1):
+            found.append(Careful(file).load())
+    return found[0] if len(found) == 1 else found
 
 
 def careful() -> ModuleType:
@@ -218,9 +236,8 @@ def main() -> None:
             found = list(differ.compare(f"{name}:", differ.load(left), differ.load(right)))
             answer.append({"name": name, "rows": found})
         except Exception as error:
-            same = Path(left).read_bytes() == Path(right).read_bytes()
             reason = f"{type(error).__name__}: {' '.join(str(error).split())[:150]}"
-            answer.append({"name": name, "same": same, "reason": reason})
+            answer.append({"name": name, "reason": reason})
     json.dump(answer, sys.stdout)
 
 

@@ -95,8 +95,9 @@ class Tracer:
         self.write({"step": self.steps, "grad_norm": norm})
 
     def dense(self, grad: Any) -> Any:
-        """A gradient's values."""
-        return grad.detach().coalesce().values() if grad.is_sparse else grad.detach()
+        """A gradient's values, as real numbers."""
+        values = grad.detach().coalesce().values() if grad.is_sparse else grad.detach()
+        return self.torch.view_as_real(values.resolve_conj()) if values.is_complex() else values
 
     def after_step(self) -> None:
         """Count a step that was made."""
@@ -112,12 +113,13 @@ class Tracer:
         def counted(what: Any, *args: Any, **options: Any) -> Any:
             if not isinstance(what, self.torch.optim.Optimizer):
                 return step(what, *args, **options)
-            before, self.inside = steps().taken.get(what, 0), True
+            before, outer, self.inside = steps().taken.get(what, 0), self.inside, True
             try:
                 result = step(what, *args, **options)
             finally:
-                self.inside = False
+                self.inside = outer
             if steps().taken.get(what, 0) > before:
+                self.write({"runtime": "norm"})
                 self.steps += 1
                 self.stop_at(self.steps)
             return result
@@ -129,11 +131,12 @@ class Tracer:
 
         @functools.wraps(backward)
         def counted(*args: Any, **options: Any) -> Any:
-            self.inside = True
+            outer, self.inside = self.inside, True  # a step may call a closure with a backward
             try:
                 result = backward(*args, **options)
             finally:
-                self.inside = False
+                self.inside = outer
+            self.write({"runtime": "loss"})
             self.count_backward()
             return result
 

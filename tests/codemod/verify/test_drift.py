@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import pytest
 import torch
 from torch import nn
 
@@ -54,6 +55,51 @@ def test_what_is_larger_at_its_step_is_not():
     exact = outcome_of([0.0] * 5 + [1e-3] * (STEPS - 5))
     forgive(exact, outcome_of([0.0] * STEPS, tolerance=EXACT))
     assert not exact.equal
+
+
+def printed(text, other, tolerance=None):
+    """An outcome of equal losses and of two texts."""
+    same = Trace([1.0] * STEPS)
+    checks = [compare_losses(same, same, tolerance or Tolerance())]
+    checks.append(compare_output(text, other, tolerance or Tolerance()))
+    return Outcome("ddp", checks=checks)
+
+
+@pytest.mark.parametrize(
+    ("text", "other", "nudged", "equal"),
+    [
+        ("loss 1.00000 acc 0.5000", "loss 1.00000 acc 0.5040", "loss 1.00400 acc 0.5000", False),  # another's drift
+        ("loss 1.00000 acc 0.5000", "loss 1.00000 acc 0.5040", "loss 1.00000 acc 0.5010", True),
+        ("loss 1.00000 acc 0.5000", "loss 1.00500 acc 0.5040", "loss 1.00400 acc 0.5000", False),  # one of two
+        ("a 1.00000\nb 1.00000", "a 1.00000\nb 1.00500", "a 1.00400\nb 1.00000", False),
+        ("acc 0.80", "acc 0.75", "acc 0.81", False),  # one unit of the last digit is no drift
+        ("acc 0.80", "acc 0.81", "acc 0.79", True),
+        ("right 83", "right 80", "right 84", False),
+        ("right 83", "right 83.5", "right 84", False),
+        ("loss 1.00000", "loss 1.50000", "loss 1.04000", False),  # far, and farther than thrice as far
+        ("loss 1.00000", "loss 1.10000", "loss 1.04000", True),
+        ("lr 5e-07", "lr 1e-06", "lr 5e-07", False),
+        ("mean 5e-07", "mean 1e-06", "mean 4e-07", True),
+        ("mean 1e-09", "mean 0.5", "mean 4e-09", False),
+    ],
+)
+def test_drift_is_that_of_the_same_number(text, other, nudged, equal):
+    start = "start\n"  # what differs from the first line on is no drift
+    outcome = printed(start + text, start + other)
+    forgive(outcome, printed(start + text, start + nudged, EXACT))
+    assert outcome.equal is equal
+
+
+def test_drift_of_one_tensor_excuses_no_other():
+    def files(*far):
+        check = Check("files", "value")
+        for name, x in zip("ab", far):
+            check.add(Row(f"w.pt: {name}", "|1|", "|1|", x, x / 1e-6, apart=x, scale=1.0))
+        return Outcome("ddp", checks=[check])
+
+    outcome = files(1e-3, 1e-3)
+    forgive(outcome, files(1e-3, 0.0))
+    assert [row.what for row in outcome.checks[0].rows] == ["w.pt: b"]
 
 
 def files_of(a, b):
