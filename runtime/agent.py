@@ -7,11 +7,16 @@ that failed first (128 and the signal's number, if a signal ended it), and the r
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 from collections.abc import Sequence
+from typing import Any
+
+from . import interface
 
 SIGNALLED = 128
+PORT = re.compile(r":\d+$")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -20,8 +25,10 @@ def main(arguments: Sequence[str]) -> int:
     from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
 
+    options: Any = run.parse_args(list(arguments))  # type: ignore[no-untyped-call]
+    meeting(options)
     try:
-        run.run(run.parse_args(list(arguments)))  # type: ignore[no-untyped-call]
+        run.run(options)  # type: ignore[no-untyped-call]
     except ChildFailedError as error:
         rank, failure = error.get_first_failure()
         return told(rank, failure.pid, failure.exitcode, len(error.failures))
@@ -35,6 +42,26 @@ def main(arguments: Sequence[str]) -> int:
         say(f"the processes could not be started: {type(error).__name__}: {' '.join(str(error).split())}")
         return 1
     return 0
+
+
+def meeting(options: Any) -> None:
+    """Tell machines that number themselves which of them keeps the store, and at which address this one is found.
+
+    torchrun looks at the machine's own name for both; see `interface`.
+
+    Args:
+        options: of torchrun, changed in place.
+    """
+    host = PORT.sub("", options.rdzv_endpoint).strip("[]")
+    if options.rdzv_backend != "c10d" or options.standalone or not host or not interface.name_is_local():
+        return
+    address = interface.source_towards(host)
+    if address is None or interface.is_local(address):
+        return
+    options.local_addr = options.local_addr or address
+    if "is_host" not in options.rdzv_conf:
+        mine = int(interface.leads_to(host, address))
+        options.rdzv_conf = ",".join(filter(None, [options.rdzv_conf, f"is_host={mine}"]))
 
 
 def told(rank: int, process: int, status: int, failures: int) -> int:

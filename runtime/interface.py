@@ -54,6 +54,13 @@ def source_towards(host: str) -> str | None:
     return None
 
 
+def leads_to(host: str, address: str) -> bool:
+    """Whether a name or address of a host stands for an address."""
+    with suppress(OSError):
+        return address in {str(found[4][0]) for found in socket.getaddrinfo(host, None)}
+    return False
+
+
 def interfaces() -> Mapping[str, str]:
     """Names of this machine's interfaces by their addresses; empty where the system doesn't tell as Linux does."""
     found: dict[str, str] = {}
