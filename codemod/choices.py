@@ -11,4 +11,6 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "precision": ("fp32", "bf16", "fp16"),
     "batch": ("global", "per-device"),
     "batchnorm": ("exact", "local"),
+    "offload": ("none", "cpu"),
+    "reshard": ("auto", "always", "never"),
 }

@@ -8,7 +8,7 @@ import typer
 
 from .commands import check, config, consolidate, doctor, explain, launch, rules, verify
 from .commands.completing import words
-from .commands.declared import choice, free
+from .commands.declared import choice, free, switch
 from .commands.verb import WIDTH, Verb
 from .report.names import FORMATS
 from .version import version
@@ -84,6 +84,12 @@ def rewrite(
     shard_size: Annotated[
         str | None, free("shard_size", "N", "Processes that fsdp shards over; all otherwise.")
     ] = None,
+    reshard: Annotated[str | None, choice("reshard", "When fsdp drops parameters that it gathered.")] = None,
+    offload: Annotated[str | None, choice("offload", "Where fsdp and deepspeed keep a process's parts.")] = None,
+    checkpoint_activations: Annotated[
+        bool, switch("checkpoint_activations", "Recompute activations of blocks.")
+    ] = False,
+    meta_init: Annotated[bool, switch("meta_init", "Build the model in parts: no process holds all of it.")] = False,
     output: Annotated[
         str | None, typer.Option("--output", "-o", metavar="OUT", help="Write to this file or folder instead.")
     ] = None,
@@ -130,6 +136,10 @@ def rewrite(
             batchnorm=batchnorm,
             zero_stage=zero_stage,
             shard_size=shard_size,
+            reshard=reshard,
+            offload=offload,
+            checkpoint_activations=checkpoint_activations,
+            meta_init=meta_init,
             output=output,
             diff=diff,
             check=check,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .files import FileError, read
-from .options import CHOICES, DEFAULTS, OWNERS, OptionError, flag, parse, read_pyproject, toml, tool_table
+from .options import CHOICES, DEFAULTS, IDLE, OWNERS, OptionError, flag, parse, read_pyproject, toml, tool_table
 from .report.diff import unified
 from .report.stream import complain, put_diff, say
 from .tomledit import Unwritable, with_values
@@ -143,7 +143,7 @@ def questions(given: Values, now: Values, found: Values) -> Iterator[str]:
     """What is still to be asked; what belongs to one backend only where it means something."""
     for name in QUESTIONS:
         backend = {**DEFAULTS, **now, **given, **found}["backend"]
-        if name not in given and OWNERS.get(name, backend) == backend:
+        if name not in given and backend in OWNERS.get(name, (backend,)):
             yield name
 
 
@@ -154,8 +154,8 @@ def complete(values: Values, given: Values, now: Values) -> dict[str, str | int 
         OptionError: what belongs to one backend was asked for beside another.
     """
     backend = {**DEFAULTS, **now, **values}["backend"]
-    others = [name for name, owner in OWNERS.items() if owner != backend]
+    others = [name for name, owners in OWNERS.items() if backend not in owners]
     for name in others:
-        if name in given:
-            raise OptionError(f"{flag(name)} goes with --backend {OWNERS[name]}; the backend is {backend}")
+        if name in given and given[name] != IDLE.get(name):
+            raise OptionError(f"{flag(name)} goes with --backend {' or '.join(OWNERS[name])}; the backend is {backend}")
     return {**values, **{name: None for name in others if name in now}}

@@ -25,10 +25,28 @@ DEFAULTS: Mapping[str, str | int] = MappingProxyType(
         "batchnorm": "exact",
         "zero_stage": 2,
         "shard_size": 0,
+        "reshard": "auto",
+        "offload": "none",
+        "checkpoint_activations": False,
+        "meta_init": False,
     }
 )
-OWNERS: Mapping[str, str] = MappingProxyType({"zero_stage": "deepspeed", "shard_size": "fsdp"})
-"""Options that mean something to one backend only."""
+SWITCHED = ("checkpoint_activations", "meta_init")
+"""Options that are on or off."""
+
+OWNERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "zero_stage": ("deepspeed",),
+        "shard_size": ("fsdp",),
+        "reshard": ("fsdp",),
+        "offload": ("fsdp", "deepspeed"),
+        "meta_init": ("fsdp",),
+    }
+)
+"""Options that mean something to some backends only."""
+
+IDLE: Mapping[str, str | int] = {"reshard": "auto", "offload": "none", "meta_init": False}
+"""Values of such options that ask for nothing, and may stand beside any backend."""
 
 TOOL: Mapping[str, int] = MappingProxyType({"budget": 120})
 """Options of the codemod alone, with their defaults: no run knows them."""
@@ -48,7 +66,7 @@ class OptionError(ValueError):
 class Options:
     """Options of a conversion.
 
-    The first seven are `None` unless given on the command line; what is given is written into `runtime.init(…)`.
+    Those before `partial` are `None` unless given on the command line; what is given goes into `runtime.init(…)`.
 
     Attributes:
         backend: "ddp", "fsdp" or "deepspeed".
@@ -58,6 +76,10 @@ class Options:
         batchnorm: "exact" (statistics of the whole batch) or "local".
         zero_stage: 0 to 3, for deepspeed.
         shard_size: processes that share the parts of a model, at least 2, for fsdp; all if not given.
+        reshard: "auto" (by size and free memory), "always" or "never" drop gathered parameters after a forward, fsdp.
+        offload: "none" or "cpu" (parameters and optimizer state lie in host memory), for fsdp and deepspeed.
+        checkpoint_activations: compute what repeated blocks hold in a forward anew in the backward.
+        meta_init: keep only this process's parts of a model while it is built, for fsdp.
         partial: write what could be converted although something was refused.
         budget: seconds of processor time that the analysis of one program may take.
         configured: values from the environment and `[tool.distify]`, which hold where nothing was given.
@@ -70,6 +92,10 @@ class Options:
     batchnorm: str | None = None
     zero_stage: int | None = None
     shard_size: int | None = None
+    reshard: str | None = None
+    offload: str | None = None
+    checkpoint_activations: bool | None = None
+    meta_init: bool | None = None
     partial: bool = False
     budget: int | None = None
     configured: Mapping[str, str | int] = field(default_factory=dict)
@@ -79,9 +105,12 @@ class Options:
             value = getattr(self, name)
             if value is not None:
                 object.__setattr__(self, name, parse(name, value, flag(name)))
-        for name, backend in OWNERS.items():
-            if getattr(self, name) is not None and self.backend not in (None, backend):
-                raise OptionError(f"{flag(name)} goes with --backend {backend}, not with {self.backend}")
+        for name, backends in OWNERS.items():
+            value = getattr(self, name)
+            if value not in (None, IDLE.get(name)) and self.backend not in (None, *backends):
+                raise OptionError(f"{flag(name)} goes with --backend {' or '.join(backends)}, not with {self.backend}")
+        if self.offload == "cpu" and self.zero_stage == 0:
+            raise OptionError("--offload cpu goes with --zero-stage 1 to 3: stage 0 keeps everything on each device")
 
     def effective(self, name: str) -> str | int:
         """The value that holds at rewrite time: given, else configured, else the default."""
@@ -128,6 +157,11 @@ def parse(name: str, value: Any, source: str) -> str | int:
         if value in CHOICES[name]:
             return str(value)
         raise OptionError(f"{source}: unknown value '{value}', {nearest(str(value), CHOICES[name])}")
+    if name in SWITCHED:
+        known = {"1": True, "true": True, "0": False, "false": False}.get(str(value).lower())
+        if known is None:
+            raise OptionError(f"{source}: '{value}' is neither true nor false")
+        return known
     low, high = INTEGERS.get(name, (1, None))
     bounds = f"a whole number from {low}" + ("" if high is None else f" to {high}")
     try:

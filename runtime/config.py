@@ -19,24 +19,32 @@ CHOICES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "precision": ("fp32", "bf16", "fp16"),
         "batch": ("global", "per-device"),
         "batchnorm": ("exact", "local"),
+        "offload": ("none", "cpu"),
+        "reshard": ("auto", "always", "never"),
     }
 )
 INTEGERS: Mapping[str, tuple[int, int | None]] = MappingProxyType(
     {"accumulate": (1, None), "zero_stage": (0, 3), "shard_size": (2, None)}
 )
-# Options that mean something to one backend only: which, and what they are.
-OWNERS: Mapping[str, tuple[str, str]] = MappingProxyType(
+SWITCHED = ("checkpoint_activations", "meta_init")  # on or off
+# Options that mean something to some backends only: which, and what they are.
+OWNERS: Mapping[str, tuple[tuple[str, ...], str]] = MappingProxyType(
     {
-        "zero_stage": ("deepspeed", "a stage of DeepSpeed's ZeRO"),
-        "shard_size": ("fsdp", "how many processes share the parts of a model"),
+        "zero_stage": (("deepspeed",), "a stage of DeepSpeed's ZeRO"),
+        "shard_size": (("fsdp",), "how many processes share the parts of a model"),
+        "reshard": (("fsdp",), "when gathered parameters are dropped"),
+        "offload": (("fsdp", "deepspeed"), "where parts of parameters and optimizer state lie"),
+        "meta_init": (("fsdp",), "to build a model in parts"),
     }
 )
+# Values of such options that ask for nothing, and may stand beside any backend.
+IDLE: Mapping[str, Any] = MappingProxyType({"reshard": "auto", "offload": "none", "meta_init": False})
 # Why an option does nothing beside a backend.
 INSTEAD: Mapping[str, str] = MappingProxyType(
     {
         "ddp": "which keeps parameters, gradients and optimizer state whole",
         "fsdp": "which cuts parameters, gradients and optimizer state like stage 3",
-        "deepspeed": "which cuts over all processes",
+        "deepspeed": "which cuts a model that is built whole, and over all processes",
     }
 )
 
@@ -65,6 +73,10 @@ class Config:
         batchnorm: "exact" (statistics of the whole batch) or "local" (of this rank's slice).
         zero_stage: 0 to 3, for deepspeed.
         shard_size: processes that share the parts of a model, for fsdp; 0 for all.
+        reshard: "auto", "always" or "never" drop gathered parameters after a forward, for fsdp.
+        offload: "none" or "cpu" (parts lie in host memory), for fsdp and deepspeed.
+        checkpoint_activations: compute what repeated blocks hold in a forward anew in the backward.
+        meta_init: keep only this rank's parts of a model while it is built, for fsdp.
     """
 
     backend: str = "ddp"
@@ -74,6 +86,10 @@ class Config:
     batchnorm: str = "exact"
     zero_stage: int = 2
     shard_size: int = 0
+    reshard: str = "auto"
+    offload: str = "none"
+    checkpoint_activations: bool = False
+    meta_init: bool = False
 
 
 NAMES = tuple(item.name for item in fields(Config))
@@ -100,6 +116,10 @@ def resolve(
     config = Config(**values)
     for name in OWNERS:
         _check_owner(config, levels, name, f"{pyproject(start)}: [tool.distify] {name}")
+    if config.offload == "cpu" and config.backend == "deepspeed" and config.zero_stage == 0:
+        raise ConfigError(
+            "offload='cpu' with zero_stage=0: stage 0 keeps everything on each device. Set zero_stage to 1, 2 or 3."
+        )
     return config
 
 
@@ -114,13 +134,15 @@ def _check_owner(config: Config, levels: Sequence[Mapping[str, Any]], name: str,
         name: of the option.
         table: how the user wrote it in pyproject.toml.
     """
-    owner, what = OWNERS[name]
+    owners, what = OWNERS[name]
+    if getattr(config, name) == IDLE.get(name):
+        return
     chosen, own = (max((k for k, level in enumerate(levels) if key in level), default=-1) for key in ("backend", name))
-    if config.backend != owner and own >= 0 and (own > 0 or own >= chosen):
+    if config.backend not in owners and own >= 0 and (own > 0 or own >= chosen):
         source = (table, f"DISTIFY_{name.upper()}", f"runtime.init({name}=…)")[own]
         raise ConfigError(
             f"{source}: {getattr(config, name)} is {what}, but the backend is '{config.backend}', "
-            f"{INSTEAD[config.backend]}. Leave it out, or set backend to '{owner}'."
+            f"{INSTEAD[config.backend]}. Leave it out, or set backend to {' or '.join(map(repr, owners))}."
         )
 
 
@@ -139,6 +161,11 @@ def parse(name: str, value: Any, source: str) -> str | int:
         if value in CHOICES[name]:
             return str(value)
         raise ConfigError(f"{source}: unknown value {value!r}, {nearest(str(value), CHOICES[name])}")
+    if name in SWITCHED:
+        known = {"1": True, "true": True, "0": False, "false": False}.get(str(value).lower())
+        if known is None:
+            raise ConfigError(f"{source}: {value!r} is neither true nor false")
+        return known
     low, high = INTEGERS[name]
     try:
         number = int(str(value)) if not isinstance(value, (bool, float)) else None

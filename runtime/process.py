@@ -52,6 +52,10 @@ def init(
     batchnorm: str | None = None,
     zero_stage: int | None = None,
     shard_size: int | None = None,
+    reshard: str | None = None,
+    offload: str | None = None,
+    checkpoint_activations: bool | None = None,
+    meta_init: bool | None = None,
 ) -> None:
     """Join the processes of this run and set it up; once, before the script seeds, builds a model or opens data.
 
@@ -67,6 +71,14 @@ def init(
         zero_stage: 0 to 3 (default 2), for deepspeed.
         shard_size: how many neighbouring ranks share the parts of a model, for fsdp: the GPUs of a machine, for
             instance; other such groups hold the same. All ranks (default) if not given.
+        reshard: "auto" (default): parameters that fsdp gathered for a forward are dropped after it if the model is
+            large for the free memory; "always", "never".
+        offload: "none" (default); "cpu": a rank's parts of parameters, gradients and optimizer state lie in host
+            memory, where the optimizer steps, for fsdp and deepspeed (stage 3; state and gradients with stages 1, 2).
+        checkpoint_activations: whether the repeated blocks of a model keep their inputs only, and compute the rest of
+            what a backward needs anew in it (default False).
+        meta_init: whether models that are built under `runtime.building()` keep this rank's parts alone, for fsdp
+            (default False).
 
     Raises:
         Misconfigured: an unknown key or value, options that don't go together, a package that is missing, incomplete
@@ -82,6 +94,10 @@ def init(
         "batchnorm": batchnorm,
         "zero_stage": zero_stage,
         "shard_size": shard_size,
+        "reshard": reshard,
+        "offload": offload,
+        "checkpoint_activations": checkpoint_activations,
+        "meta_init": meta_init,
     }
     with exits.one_line(sys._getframe(1)):
         config = resolve(given)
@@ -123,8 +139,17 @@ def _launcher() -> Launcher:
     return read_launcher() or Launcher()
 
 
+def _check_built(config: Config) -> None:
+    """Refuse options that no backend fulfils in this version."""
+    wanted = {"reshard": "auto", "offload": "none", "checkpoint_activations": False, "meta_init": False}
+    for name, idle in wanted.items():
+        if getattr(config, name) != idle:
+            raise ConfigError(f"{name}={getattr(config, name)!r} can't be had in this version. Leave it out.")
+
+
 def _build(config: Config, launcher: Launcher, place: torch.device) -> None:
     """Fill in the state; the parts read rank, device and config from it."""
+    _check_built(config)
     state.extra["thread"] = threading.get_ident()
     state.rank, state.local_rank, state.world_size = launcher.rank, launcher.local_rank, launcher.world_size
     state.device, state.config = place, config

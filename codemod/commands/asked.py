@@ -27,6 +27,10 @@ def rewriting(
     batchnorm: str | None = None,
     zero_stage: str | None = None,
     shard_size: str | None = None,
+    reshard: str | None = None,
+    offload: str | None = None,
+    checkpoint_activations: bool | None = None,
+    meta_init: bool | None = None,
     output: str | None = None,
     diff: bool = False,
     check: bool = False,
@@ -65,6 +69,10 @@ def rewriting(
             batchnorm=batchnorm,
             zero_stage=zero_stage,  # type: ignore[arg-type]
             shard_size=shard_size,  # type: ignore[arg-type]
+            reshard=reshard,
+            offload=offload,
+            checkpoint_activations=checkpoint_activations or None,
+            meta_init=meta_init or None,
             partial=partial,
             budget=budget,  # type: ignore[arg-type]
         )

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .declared import choice, free, given
+from .declared import choice, free, given, on, switch
 
 EXAMPLES = """\b
 Examples:
@@ -39,6 +39,10 @@ def config(
     batchnorm: Annotated[str | None, choice("batchnorm", "Statistics of the batch, or a slice.")] = None,
     zero_stage: Annotated[str | None, free("zero_stage", "0|1|2|3", "What deepspeed shards.")] = None,
     shard_size: Annotated[str | None, free("shard_size", "N", "Processes that fsdp shards over.")] = None,
+    reshard: Annotated[str | None, choice("reshard", "When gathered parameters go.")] = None,
+    offload: Annotated[str | None, choice("offload", "Where parts of a model lie.")] = None,
+    checkpoint_activations: Annotated[bool, switch("checkpoint_activations", "Recompute activations.")] = False,
+    meta_init: Annotated[bool, switch("meta_init", "Build models in parts.")] = False,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Write without asking whether to.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would change; write nothing.")] = False,
 ) -> None:
@@ -53,6 +57,10 @@ def config(
         batchnorm=batchnorm,
         zero_stage=zero_stage,
         shard_size=shard_size,
+        reshard=reshard,
+        offload=offload,
+        checkpoint_activations=on(checkpoint_activations),
+        meta_init=on(meta_init),
     )
     asks = not options and not yes and on_terminal()
 

@@ -20,6 +20,16 @@ def free(name: str, metavar: str, text: str) -> Any:
     return typer.Option(flag(name), metavar=metavar, help=text)
 
 
+def switch(name: str, text: str) -> Any:
+    """An option that is on or off."""
+    return typer.Option(flag(name), help=text)
+
+
+def on(value: bool) -> str | None:
+    """How a switch stands among options that are words."""
+    return "true" if value else None
+
+
 def given(**values: str | None) -> dict[str, str]:
     """Those that the command line gives, by name."""
     return {name: value for name, value in values.items() if value is not None}

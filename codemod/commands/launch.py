@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from .completing import words
-from .declared import choice, free, given
+from .declared import choice, free, given, on, switch
 
 EXAMPLES = """\b
 Examples:
@@ -48,6 +48,10 @@ def launch(
     batchnorm: Annotated[str | None, choice("batchnorm", "Statistics of the whole batch, or of a slice.")] = None,
     zero_stage: Annotated[str | None, free("zero_stage", "0|1|2|3", "What deepspeed shards.")] = None,
     shard_size: Annotated[str | None, free("shard_size", "N", "Processes that fsdp shards over.")] = None,
+    reshard: Annotated[str | None, choice("reshard", "When gathered parameters go.")] = None,
+    offload: Annotated[str | None, choice("offload", "Where parts of a model lie.")] = None,
+    checkpoint_activations: Annotated[bool, switch("checkpoint_activations", "Recompute activations.")] = False,
+    meta_init: Annotated[bool, switch("meta_init", "Build models in parts.")] = False,
     nproc: Annotated[str | None, free("nproc", "N|gpu|cpu", "Processes on each machine; one per GPU.")] = None,
     nnodes: Annotated[str | None, free("nnodes", "N", "Machines, or FEWEST:MOST; 1 if not given.")] = None,
     node_rank: Annotated[str | None, free("node_rank", "N", "Which of them this one is, from 0.")] = None,
@@ -103,6 +107,10 @@ def launch(
             batchnorm=batchnorm,
             zero_stage=zero_stage,
             shard_size=shard_size,
+            reshard=reshard,
+            offload=offload,
+            checkpoint_activations=on(checkpoint_activations),
+            meta_init=on(meta_init),
         ),
         counts=given(
             nproc=nproc,

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ..options import OptionError, Options
-from .declared import choice, free
+from .declared import choice, free, switch
 
 EXAMPLES = """\b
 Examples:
@@ -40,6 +40,10 @@ def verify(
     batchnorm: Annotated[str | None, choice("batchnorm", AS_IN_REWRITE)] = None,
     zero_stage: Annotated[str | None, free("zero_stage", "0|1|2|3", AS_IN_REWRITE)] = None,
     shard_size: Annotated[str | None, free("shard_size", "N", AS_IN_REWRITE)] = None,
+    reshard: Annotated[str | None, choice("reshard", AS_IN_REWRITE)] = None,
+    offload: Annotated[str | None, choice("offload", AS_IN_REWRITE)] = None,
+    checkpoint_activations: Annotated[bool, switch("checkpoint_activations", AS_IN_REWRITE)] = False,
+    meta_init: Annotated[bool, switch("meta_init", AS_IN_REWRITE)] = False,
     matrix: Annotated[bool, typer.Option("--matrix", help="Convert for each backend that is installed.")] = False,
     original: Annotated[
         str | None, typer.Option("--original", metavar="FILE", help="What SCRIPT, taken as it is, was made of.")
@@ -88,6 +92,10 @@ def verify(
             batchnorm=batchnorm,
             zero_stage=zero_stage,  # type: ignore[arg-type]  # Options turns text into numbers
             shard_size=shard_size,  # type: ignore[arg-type]
+            reshard=reshard,
+            offload=offload,
+            checkpoint_activations=checkpoint_activations or None,
+            meta_init=meta_init or None,
         )
     except OptionError as error:
         raise typer.BadParameter(str(error)) from None

@@ -3,17 +3,32 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..options import DEFAULTS, OWNERS, OptionError, flag, parse, read_environment, read_pyproject, tool_table, variable
+from ..options import (
+    DEFAULTS,
+    IDLE,
+    OWNERS,
+    OptionError,
+    flag,
+    parse,
+    read_environment,
+    read_pyproject,
+    tool_table,
+    variable,
+)
 from .script import Script
 
 WHAT = {
     "zero_stage": "is a stage of DeepSpeed's ZeRO",
     "shard_size": "is how many processes share the parts of a model",
+    "reshard": "is when gathered parameters are dropped",
+    "offload": "is where parts of a model and its optimizer lie",
+    "meta_init": "says that a model is built in parts",
 }
+SELDOM = ("reshard", "offload", "checkpoint_activations", "meta_init")  # not shown where nobody asks for them
 CODE, FLAG, ENVIRONMENT, FILE, DEFAULT = range(5)
 
 
@@ -50,13 +65,13 @@ def settings(script: Script, given: Mapping[str, str | int], environment: Mappin
     variables = read_environment(environment)
     flags = {name: parse(name, value, flag(name)) for name, value in given.items()}
     found = {name: setting(name, script, flags, variables, (table, file)) for name in DEFAULTS}
-    for name, owner in OWNERS.items():
-        check_owner(found, name, owner)
-        if found["backend"].value not in (None, owner):
-            found[name] = Setting(name, None, f"of {owner} only", DEFAULT)
+    for name, owners in OWNERS.items():
+        check_owner(found, name, owners)
+        if found["backend"].value not in (None, *owners):
+            found[name] = Setting(name, None, f"of {' and '.join(owners)} only", DEFAULT)
     if found["shard_size"].value == DEFAULTS["shard_size"]:
         found["shard_size"] = Setting("shard_size", None, "default: all processes", DEFAULT)
-    return list(found.values())
+    return [item for item in found.values() if item.name not in SELDOM or item.level != DEFAULT]
 
 
 def setting(
@@ -89,13 +104,13 @@ def setting(
     return Setting(name, DEFAULTS[name], "default", DEFAULT)
 
 
-def check_owner(found: Mapping[str, Setting], name: str, owner: str) -> None:
+def check_owner(found: Mapping[str, Setting], name: str, owners: Sequence[str]) -> None:
     """Refuse what belongs to one backend beside another, as `runtime.init` would."""
     backend, own = found["backend"], found[name]
-    if backend.value in (None, owner) or own.level == DEFAULT:
+    if backend.value in (None, *owners) or own.level == DEFAULT or own.value == IDLE.get(name):
         return
     if own.level != FILE or backend.level >= FILE:
         raise OptionError(
             f"{own.source}: {own.value} {WHAT[name]}, but the backend is {backend.value} ({backend.source}). Leave it "
-            f"out, or set the backend to {owner}."
+            f"out, or set the backend to {' or '.join(owners)}."
         )

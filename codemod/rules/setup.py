@@ -39,7 +39,7 @@ def setup(facts: Facts, options: Options) -> Iterator[Outcome]:
     if existing:
         yield from changed(facts, existing[0], options)
     elif facts.entry_statement is not None:
-        given = {key: json.dumps(value) for key, value in written(facts, options).items()}
+        given = {key: literal(value) for key, value in written(facts, options).items()}
         params = {"runtime": name, "options": given}
         yield InsertBefore(Span.of(facts.entry_statement), "init", params, kind="setup")
 
@@ -58,9 +58,9 @@ def changed(facts: Facts, call: ast.Call, options: Options) -> Iterator[Outcome]
     present = {keyword.arg or "": keyword.value for keyword in call.keywords}
     new = {name: value for name, value in written(facts, options).items() if not is_same(present.get(name), value)}
     # What the script had for another backend means nothing to the one given now, which would refuse it.
-    gone = {name for name, owner in OWNERS.items() if name in present and new.get("backend", owner) != owner}
+    gone = {name for name, owners in OWNERS.items() if name in present and new.get("backend", owners[0]) not in owners}
     merged = {name: facts.text(value) for name, value in present.items() if name not in gone}
-    merged.update((name, json.dumps(value)) for name, value in new.items())
+    merged.update((name, literal(value)) for name, value in new.items())
     ordered = {name: merged[name] for name in sorted(merged, key=rank)}
     if list(ordered) != list(merged) and set(new) - set(present) and call.lineno == call.end_lineno and not call.args:
         arguments = {
@@ -72,12 +72,17 @@ def changed(facts: Facts, call: ast.Call, options: Options) -> Iterator[Outcome]
     for name in gone:
         yield Argument(Span.of(call), name, None, kind="setup")
     for name, value in new.items():
-        yield Argument(Span.of(call), name, json.dumps(value), kind="setup")
+        yield Argument(Span.of(call), name, literal(value), kind="setup")
 
 
 def rank(name: str) -> int:
     """Where an option stands in an init call."""
     return list(DEFAULTS).index(name) if name in DEFAULTS else len(DEFAULTS)
+
+
+def literal(value: str | int) -> str:
+    """A value as code."""
+    return repr(value) if isinstance(value, bool) else json.dumps(value)
 
 
 def is_same(node: ast.expr | None, value: str | int) -> bool:

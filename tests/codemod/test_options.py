@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 
@@ -120,6 +121,23 @@ def test_the_runtime_has_the_same_options():
 def test_a_zero_stage_without_deepspeed(backend: str) -> None:
     with pytest.raises(OptionError, match=f"--zero-stage goes with --backend deepspeed, not with {backend}"):
         Options(backend=backend, zero_stage=2)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"offload": "cpu", "backend": "ddp"}, "--offload goes with --backend fsdp or deepspeed, not with ddp"),
+        ({"reshard": "never", "backend": "deepspeed"}, "--reshard goes with --backend fsdp, not with deepspeed"),
+        ({"meta_init": True, "backend": "ddp"}, "--meta-init goes with --backend fsdp, not with ddp"),
+        ({"offload": "cpu", "backend": "deepspeed", "zero_stage": 0}, "--offload cpu goes with --zero-stage 1 to 3"),
+        ({"meta_init": "maybe"}, "--meta-init: 'maybe' is neither true nor false"),
+        ({"reshard": "sometimes"}, "--reshard: unknown value 'sometimes'"),
+    ],
+)
+def test_options_of_memory_that_mean_nothing(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(OptionError, match=message):
+        Options(**given)
+    assert Options(backend="ddp", offload="none", reshard="auto").given()["offload"] == "none"
 
 
 def test_a_shard_size_without_fsdp() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -99,6 +100,33 @@ def test_a_shard_size_beside_another_backend(backend: str, tmp_path: Path) -> No
     table(tmp_path, '[tool.distify]\nbackend = "fsdp"\nshard-size = 4\n')
     assert resolve({}, {}, tmp_path).shard_size == 4
     assert resolve({"backend": backend}, {}, tmp_path).backend == backend
+
+
+def test_options_of_memory(tmp_path: Path) -> None:
+    asked = {"backend": "fsdp", "checkpoint_activations": True, "meta_init": True, "offload": "cpu"}
+    found = resolve(asked, {"DISTIFY_META_INIT": "0", "DISTIFY_RESHARD": "never"}, tmp_path)
+    assert (found.checkpoint_activations, found.meta_init, found.offload, found.reshard) == (True, True, "cpu", "never")
+    table(tmp_path, "[tool.distify]\ncheckpoint-activations = true\n")
+    assert resolve({}, {}, tmp_path).checkpoint_activations is True
+    assert resolve({}, {"DISTIFY_CHECKPOINT_ACTIVATIONS": "0"}, tmp_path).checkpoint_activations is False
+    idle = {"backend": "ddp", "offload": "none", "reshard": "auto", "meta_init": False}
+    assert resolve(idle, {}, tmp_path).backend == "ddp"
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"offload": "cpu"}, r"offload=…\): cpu is where parts .* is 'ddp', .*set backend to 'fsdp' or 'deepspeed'"),
+        ({"reshard": "never", "backend": "deepspeed"}, "never is when gathered parameters are dropped"),
+        ({"meta_init": True, "backend": "deepspeed"}, "a model that is built whole, .*set backend to 'fsdp'"),
+        ({"offload": "cpu", "backend": "deepspeed", "zero_stage": 0}, "Set zero_stage to 1, 2 or 3"),
+        ({"meta_init": "maybe", "backend": "fsdp"}, "'maybe' is neither true nor false"),
+        ({"offload": "nvme", "backend": "fsdp"}, r"unknown value 'nvme', .*valid: none, cpu"),
+    ],
+)
+def test_options_of_memory_that_mean_nothing(given: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=message):
+        resolve(given, {}, tmp_path)
 
 
 def test_tomli_stands_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

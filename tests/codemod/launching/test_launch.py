@@ -152,6 +152,8 @@ def test_several_machines(monkeypatch):
         ("train.py --backend fdsp", "did you mean 'fsdp'?"),
         ("train.py --accumulate 0", "not a whole number from 1"),
         ("train.py --zero-stage 2", "--zero-stage: 2 is a stage of DeepSpeed's ZeRO, but the backend is ddp (default)"),
+        ("train.py --offload cpu", "--offload: cpu is where parts of a model and its optimizer lie, but the backend"),
+        ("train.py --meta-init", "--meta-init: True says that a model is built in parts, but the backend is ddp"),
         (
             "train.py --shard-size 2",
             "--shard-size: 2 is how many processes share the parts of a model, but the backend",
