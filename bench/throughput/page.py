@@ -77,7 +77,8 @@ def about(rows: Sequence[Row]) -> str:
     """Card, date, versions, command."""
     first = rows[0]
     packages = ", ".join(f"{name} {number}" for name, number in first.versions.items())
-    return f"{first.card}, {first.date[:10]}; {packages}; commit {first.commit}.\n\n```sh\n{first.command}\n```"
+    commit = f"; commit {first.commit}" if first.commit else ""
+    return f"{first.card}, {first.date[:10]}; {packages}{commit}.\n\n```sh\n{first.command}\n```"
 
 
 def targets(rows: Sequence[Row]) -> str:
