@@ -16,8 +16,9 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 from . import guard
 from .backends.base import group_parameters
 from .lost import in_own_process, reach
-from .optim import against_step, steps
+from .optim import against_step
 from .state import DistifyError, state
+from .steps import steps
 
 TOLERANCE = 0.01  # of the norm: ranks that compute the same on GPUs may differ by rounding, slices differ by far more
 

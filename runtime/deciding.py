@@ -14,6 +14,7 @@ from . import meeting
 from .backends.base import CUTTING
 from .meeting import mark
 from .state import state
+from .steps import steps
 
 Fact = int | float | str
 KEPT = 8  # losses of one step that are compared when debugging
@@ -54,8 +55,8 @@ def facts() -> Iterator[tuple[str, Fact]]:
         value = float(loss.double().sum())
         yield ("loss of the latest backward" if not back else f"loss {back} backward calls before"), value
     for name, optimizer in _named(state.optimizers):
-        yield f"steps of {name}", steps("tried").get(optimizer, 0)
-        yield f"steps of {name} that were not skipped", steps("taken").get(optimizer, 0)
+        yield f"steps of {name}", steps().tried.get(optimizer, 0)
+        yield f"steps of {name} that were not skipped", steps().settled().taken.get(optimizer, 0)
         yield from _hyperparameters(name, optimizer)
     scaler = getattr(state.precision, "scaler", None)
     if scaler is not None:
@@ -73,11 +74,6 @@ def _named(items: Sequence[Any]) -> Iterator[tuple[str, Any]]:
     kinds = [type(item).__name__ for item in items]
     for k, (kind, item) in enumerate(zip(kinds, items)):
         yield (kind if kinds.count(kind) == 1 else f"{kind} {kinds[: k + 1].count(kind)}"), item
-
-
-def steps(name: str) -> Any:
-    """A count that `optim` keeps for each optimizer."""
-    return getattr(state.extra.get("steps"), name, {})
 
 
 def _hyperparameters(name: str, optimizer: Optimizer) -> Iterator[tuple[str, Fact]]:

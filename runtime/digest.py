@@ -20,10 +20,11 @@ from torch.optim import Optimizer
 
 from . import guard, meeting, places
 from .collectives import gather_objects
-from .deciding import KEPT, Fact, facts, notes, steps
+from .deciding import KEPT, Fact, facts, notes
 from .meeting import meet
 from .same_streams import check_streams
 from .state import DistifyError, state
+from .steps import steps
 
 LOSS = (1e-2, 1e-4)  # by how much losses may differ, of their size; the second when debugging
 VALUE = (1e-6, 1e-6)  # hyperparameters
@@ -48,7 +49,7 @@ def note(loss: Tensor) -> None:
 def after_step(optimizer: Optimizer) -> None:
     """Compare after a step, if debugging: the end of each accumulation window."""
     if meeting.on() and not guard.by_itself():
-        when = f"step {steps('tried').get(optimizer, 0)} of {type(optimizer).__name__} was made"
+        when = f"step {steps().tried.get(optimizer, 0)} of {type(optimizer).__name__} was made"
         check_streams(when)
         compare(when)
 

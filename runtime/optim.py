@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from torch import Tensor
 from torch.optim import Optimizer
@@ -13,34 +11,10 @@ from torch.optim import Optimizer
 from . import digest
 from .backends.base import group_parameters
 from .meeting import meet
+from .overflow import skips_by_itself, told
 from .state import DistifyError, State, require, state
+from .steps import Steps, steps
 from .trace import trace
-
-
-@dataclass
-class Steps:
-    """What each optimizer did, and what its schedulers have seen of it.
-
-    Attributes:
-        tried, taken: steps that were asked for and that happened (fp16 skips some).
-        seen: for each scheduler the counts of its optimizer when it last moved.
-        running: optimizer that `step` is stepping.
-        sizes: parameters that each optimizer held when its step was last checked.
-    """
-
-    tried: WeakKeyDictionary[Optimizer, int] = field(default_factory=WeakKeyDictionary)
-    taken: WeakKeyDictionary[Optimizer, int] = field(default_factory=WeakKeyDictionary)
-    seen: WeakKeyDictionary[Any, tuple[int, int]] = field(default_factory=WeakKeyDictionary)
-    running: Optimizer | None = None
-    sizes: WeakKeyDictionary[Optimizer, int] = field(default_factory=WeakKeyDictionary)
-
-
-def steps() -> Steps:
-    """The counts of this run."""
-    found: Steps | None = state.extra.get("steps")
-    if found is None:
-        found = state.extra["steps"] = Steps()
-    return found
 
 
 def clip_grad_norm_(
@@ -147,7 +121,7 @@ def _step_optimizer(run: State, optimizer: Optimizer, closure: Callable[[], Any]
     assert run.precision is not None
     scaler = run.precision.scaler
     counts.tried[optimizer] = counts.tried.get(optimizer, 0) + 1
-    skip = False
+    overflow = None
     if scaler is not None:
         if closure is not None:
             raise DistifyError(
@@ -155,7 +129,9 @@ def _step_optimizer(run: State, optimizer: Optimizer, closure: Callable[[], Any]
                 'Use precision="bf16" or "fp32" with this optimizer.'
             )
         scaler.unscale(run.backend, optimizer)
-        skip = scaler.overflowed(optimizer)
+        overflow = scaler.overflow(optimizer)
+    inside = overflow is not None and notes is None and run.backend.name != "deepspeed" and skips_by_itself(optimizer)
+    skip = not inside and bool(overflow)
     if notes is not None:
         notes.step(group_parameters(optimizer), skip)
     if skip:
@@ -163,10 +139,14 @@ def _step_optimizer(run: State, optimizer: Optimizer, closure: Callable[[], Any]
         return None
     counts.running = optimizer
     try:
-        result = run.backend.step(optimizer) if closure is None else run.backend.step(optimizer, closure)
+        with told(optimizer, overflow if inside else None):
+            result = run.backend.step(optimizer) if closure is None else run.backend.step(optimizer, closure)
     finally:
         counts.running = None
-    counts.taken[optimizer] = counts.taken.get(optimizer, 0) + 1
+    if overflow is not None and inside:
+        counts.settled(wait=False).open.append((optimizer, overflow))
+    else:
+        counts.taken[optimizer] = counts.taken.get(optimizer, 0) + 1
     digest.after_step(optimizer)
     return result
 
@@ -208,7 +188,7 @@ def _check_window(run: State) -> None:
 def _step_scheduler(scheduler: Any, args: tuple[Any, ...]) -> Any:
     optimizer = getattr(scheduler, "optimizer", None)
     if isinstance(optimizer, Optimizer):
-        counts = steps()
+        counts = steps().settled()
         now = counts.tried.get(optimizer, 0), counts.taken.get(optimizer, 0)
         tried, taken = counts.seen.get(scheduler, (0, 0))
         if now[0] > tried and now[1] == taken:

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 from .config import Config
+from .overflow import Overflow
 from .state import require, state
 
 if TYPE_CHECKING:
@@ -35,8 +36,8 @@ class Scaler:
         self.good = 0
         self.growth_factor, self.backoff_factor, self.interval = growth_factor, backoff_factor, interval
         self.ratio = 1.0  # new scale over old, of adjustments that held gradients have not followed yet
-        self._found: dict[Optimizer, bool] = {}  # optimizers whose gradients are unscaled now: did they hold inf?
-        self._stepped: dict[Optimizer, bool] = {}  # those that stepped since the scale was last adjusted
+        self._found: dict[Optimizer, Overflow] = {}  # optimizers whose gradients are unscaled now: did they hold inf?
+        self._stepped: dict[Optimizer, list[Overflow]] = {}  # those that stepped since the scale was last adjusted
 
     @property
     def applied(self) -> float:
@@ -51,13 +52,12 @@ class Scaler:
         """Divide the optimizer's gradients by the scale, once between two backward calls."""
         if optimizer not in self._found:
             backend.complete()
-            inverse = torch.tensor(1.0 / self.applied, dtype=torch.float64).float()
-            self._found[optimizer] = bool(backend.unscale(optimizer, inverse).item())
+            self._found[optimizer] = Overflow(backend.unscale(optimizer, 1.0 / self.applied))
 
-    def overflowed(self, optimizer: Optimizer) -> bool:
+    def overflow(self, optimizer: Optimizer) -> Overflow:
         """Whether the unscaled gradients hold inf or NaN on any rank; noted as a step for the next adjustment."""
         found = self._found[optimizer]
-        self._stepped[optimizer] = self._stepped.get(optimizer, False) or found
+        self._stepped.setdefault(optimizer, []).append(found)
         return found
 
     def before_backward(self, backend: Backend) -> None:
@@ -77,7 +77,7 @@ class Scaler:
         if not self._stepped:
             return
         before = self.scale
-        if any(self._stepped.values()):
+        if any(found for each in self._stepped.values() for found in each):
             self.scale, self.good = self.scale * self.backoff_factor, 0
         else:
             self.good += 1

@@ -37,7 +37,7 @@ class Backend(Protocol):
     def scale_grads(self, optimizers: Iterable[Optimizer], factor: float) -> None:
         """Multiply the accumulated gradients (end of a window whose divisor was not known ahead)."""
 
-    def unscale(self, optimizer: Optimizer, inverse_scale: Tensor) -> Tensor:
+    def unscale(self, optimizer: Optimizer, inverse_scale: float) -> Tensor:
         """Divide the gradients by the loss scale; return a 0-dim float tensor, 1.0 if any rank holds inf or NaN."""
 
     def clip_grad_norm_(

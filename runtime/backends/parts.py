@@ -15,7 +15,7 @@ from torch.optim import Optimizer
 from ..collectives import all_reduce
 from ..state import state
 from .base import group_parameters
-from .single import _alike
+from .single import alike, unscale_
 
 
 @dataclass
@@ -48,9 +48,10 @@ class PartedGradients:
         """Multiply the gradients of all parameters of these optimizers, each once."""
         scale_(self.parts({p: None for o in optimizers for p in group_parameters(o)}), factor)
 
-    def unscale(self, optimizer: Optimizer, inverse_scale: Tensor) -> Tensor:
+    def unscale(self, optimizer: Optimizer, inverse_scale: float) -> Tensor:
         """Divide this rank's parts by the loss scale; 1.0 if any rank's part holds inf or NaN."""
-        return unscale_(self.parts(group_parameters(optimizer)), inverse_scale)
+        found = unscale_([part.grad for part in self.parts(group_parameters(optimizer))], inverse_scale)
+        return all_reduce(found, dist.ReduceOp.MAX)
 
     def clip_grad_norm_(
         self, parameters: Sequence[Tensor], max_norm: float, norm_type: float, error_if_nonfinite: bool
@@ -111,7 +112,7 @@ def clip_norm_(
             "`error_if_nonfinite=False`"
         )
     factor = (max_norm / (total + 1e-6)).clamp(max=1.0)
-    for group in _alike([part.grad for part in parts]):
+    for group in alike([part.grad for part in parts]):
         torch._foreach_mul_(group, factor.to(group[0].device))
     return total
 
@@ -124,23 +125,8 @@ def clip_value_(parts: Sequence[Part], clip_value: float) -> None:
 
 def scale_(parts: Iterable[Part], factor: float) -> None:
     """Multiply by a number that is equal on all ranks."""
-    for group in _alike([part.grad for part in parts]):
+    for group in alike([part.grad for part in parts]):
         torch._foreach_mul_(group, factor)
-
-
-def unscale_(parts: Sequence[Part], inverse_scale: Tensor) -> Tensor:
-    """Multiply by the inverse of the loss scale; returns 1.0 if any rank's part holds inf or NaN, else 0.0; 0-dim."""
-    found = torch.zeros((), dtype=torch.float32, device=state.device)
-    for group in _alike([part.grad for part in parts]):
-        device = group[0].device
-        here, scale = torch.zeros((), device=device), inverse_scale.to(device)
-        if group[0].dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
-            torch._amp_foreach_non_finite_check_and_unscale_(group, here, scale)
-        else:  # complex
-            here = 1.0 - torch.stack([g.isfinite().all() for g in group]).all().float()
-            torch._foreach_mul_(group, scale.item())
-        found = torch.maximum(found, here.to(found.device))
-    return all_reduce(found, dist.ReduceOp.MAX)
 
 
 def _by_type(parts: Sequence[Part]) -> list[list[Part]]:

@@ -62,24 +62,12 @@ class Single:
         seen = {id(p): p for optimizer in optimizers for p in group_parameters(optimizer)}
         grads = _grads(seen.values())
         with torch.no_grad():
-            for group in _alike(grads):
+            for group in alike(grads):
                 torch._foreach_mul_(group, factor)
 
-    def unscale(self, optimizer: Optimizer, inverse_scale: Tensor) -> Tensor:
+    def unscale(self, optimizer: Optimizer, inverse_scale: float) -> Tensor:
         """Divide by the loss scale; gradients are equal on all ranks, so an inf of one rank is found on all."""
-        grads = _grads(group_parameters(optimizer))
-        found = torch.zeros((), dtype=torch.float32)
-        with torch.no_grad():
-            for group in _alike(grads):
-                device = group[0].device
-                here, scale = torch.zeros((), device=device), inverse_scale.to(device)
-                if group[0].dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
-                    torch._amp_foreach_non_finite_check_and_unscale_(group, here, scale)
-                else:  # complex
-                    here = 1.0 - torch.stack([g.isfinite().all() for g in group]).all().float()
-                    torch._foreach_mul_(group, scale.item())
-                found = torch.maximum(found.to(device), here)
-        return found
+        return unscale_(_grads(group_parameters(optimizer)), inverse_scale)
 
     def clip_grad_norm_(
         self, parameters: Sequence[Tensor], max_norm: float, norm_type: float, error_if_nonfinite: bool
@@ -143,7 +131,23 @@ def _grads(parameters: Iterable[Tensor]) -> list[Tensor]:
     return [p.grad for p in parameters if p.grad is not None]
 
 
-def _alike(grads: Sequence[Tensor]) -> list[list[Tensor]]:
+def unscale_(grads: Sequence[Tensor], inverse_scale: float) -> Tensor:
+    """Multiply by the inverse of the loss scale; returns 1.0 if one holds inf or NaN, else 0.0, not waited for."""
+    found = torch.zeros((), device=state.device)
+    with torch.no_grad():
+        for group in alike(grads):
+            device = group[0].device
+            here, scale = torch.zeros((), device=device), torch.full((), inverse_scale, device=device)
+            if group[0].dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+                torch._amp_foreach_non_finite_check_and_unscale_(group, here, scale)
+            else:  # complex
+                here = 1.0 - torch.stack([g.isfinite().all() for g in group]).all().float()
+                torch._foreach_mul_(group, inverse_scale)
+            found = torch.maximum(found, here.to(found.device))
+    return found
+
+
+def alike(grads: Sequence[Tensor]) -> list[list[Tensor]]:
     """Gradients, of sparse ones the values, grouped by device and type, as the foreach kernels want them."""
     groups: dict[tuple[torch.device, torch.dtype], list[Tensor]] = {}
     for grad in grads:

@@ -20,9 +20,10 @@ ROWS, BATCH, WINDOW = 22, 4, 3  # windows of 12 and of 10 rows
 TOLERANCE = 2e-5
 
 
-def build() -> tuple[Any, Any]:
+def build(fused: bool = False) -> tuple[Any, Any]:
     m = model()
-    return m, torch.optim.AdamW([p for n, p in m.named_parameters() if "unused" not in n], 0.02, weight_decay=0.1)
+    params = [p for n, p in m.named_parameters() if "unused" not in n]
+    return m, torch.optim.AdamW(params, 0.02, weight_decay=0.1, fused=fused)
 
 
 def loader(batch: int) -> Any:
@@ -76,7 +77,7 @@ def test_a_window_equals_the_original_s_batch_of_its_rows(backend: str, pool2: P
         assert max(places[""] for places in found) <= TOLERANCE
 
 
-def scaled(backend: str, spoiled: int) -> tuple[Any, ...]:
+def scaled(backend: str, spoiled: int, fused: bool) -> tuple[Any, ...]:
     """A loss scale on fp32; in one step one rank's gradients overflow."""
     from distify import runtime
     from distify.runtime.precision import Scaler
@@ -98,22 +99,27 @@ def scaled(backend: str, spoiled: int) -> tuple[Any, ...]:
         return r.state_dict(m), r.state_dict(optimizer), scheduler.last_epoch
 
     norms: list[float] = []
-    m, optimizer = build()
+    m, optimizer = build(fused)
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
     expected = steps(Original, m, optimizer, 1)
     runtime.init(**BACKENDS[backend])
     assert state.precision is not None
     state.precision.scaler = Scaler(scale=1024.0)
-    m, optimizer = build()
+    m, optimizer = build(fused)
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.5)
     runtime.prepare(m, optimizer)
     found = steps(runtime, m, optimizer, 1)
     return gap(found, expected), state.precision.scaler.state_dict()["scale"]
 
 
-@pytest.mark.parametrize("backend", ["ddp", "fsdp", "zero1", "zero2", "zero3"])
-def test_an_overflow_on_one_rank_skips_the_step_on_all(backend: str, pool2: Pool) -> None:
-    for found, scale in pool2.run(scaled, backend, 1):
+FUSED = [("ddp", True), ("fsdp", True)]  # where the step itself reads that it is to change nothing
+
+
+@pytest.mark.parametrize(
+    ("backend", "fused"), [*((name, False) for name in ("ddp", "fsdp", "zero1", "zero2", "zero3")), *FUSED]
+)
+def test_an_overflow_on_one_rank_skips_the_step_on_all(backend: str, fused: bool, pool2: Pool) -> None:
+    for found, scale in pool2.run(scaled, backend, 1, fused):
         assert len(found) == 1, found
         assert found[""] <= TOLERANCE
         assert scale == 512.0
