@@ -31,7 +31,8 @@ from summary import last_line  # noqa: E402
 
 PAIRS = (
     ("ours-ddp", "hand-ddp"),
-    ("ours-fsdp", "hand-fsdp2"),
+    ("ours-fsdp", "hand-fsdp2-tuned"),
+    ("ours-fsdp+reshard", "hand-fsdp2"),
     ("ours-fsdp+recompute", "hand-fsdp2+recompute"),
     ("ours-fsdp+recompute+offload", "hand-fsdp2+recompute+offload"),
     ("ours-fsdp+meta", "hand-fsdp2+meta"),

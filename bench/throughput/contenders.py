@@ -8,7 +8,8 @@ ddp, fsdp, zero1, zero2, zero3); `hand` (one process, autocast), `hand-ddp`, `ha
 Changes: `+compile`; `+localbn`, statistics of BatchNorm for each process's own slice; `+nowindow`, gradients
 synchronised after every batch of an accumulation; `+recompute`, activations of blocks recomputed in backward; `+meta`,
 parameters get memory only where they stay; `+offload`, they and the optimizer's state live on the host; `+null`,
-one process of the group whose collectives do nothing: what a step costs apart from the network.
+one process of the group whose collectives do nothing: what a step costs apart from the network; `+reshard` and
+`+keep`, gathered parameters dropped after a forward or kept for its backward, whatever the runtime would choose.
 """
 
 from __future__ import annotations
@@ -46,8 +47,9 @@ BATCHES = {
     "mlp-tiny": 8,
 }
 WINDOW = ", sync=(step + 1) % args.accumulate == 0"  # which the codemod makes of a script's own accumulation
-CHANGES = ("compile", "localbn", "nowindow", "recompute", "meta", "offload", "null")
-MEMORY = {"recompute": ["--checkpoint-activations"], "meta": ["--meta-init"], "offload": ["--offload"]}
+CHANGES = ("compile", "localbn", "nowindow", "recompute", "meta", "offload", "null", "reshard", "keep")
+MEMORY = {"recompute": ["--checkpoint-activations"], "meta": ["--meta-init"], "offload": ["--offload", "cpu"]}
+RESHARD = {"reshard": ["--reshard", "always"], "keep": ["--reshard", "never"]}
 OURS = {
     "ddp": ["--backend", "ddp"],
     "fsdp": ["--backend", "fsdp"],
@@ -115,6 +117,8 @@ class Case:
             return "a group of one process is no data parallelism"
         if set(self.changes) & set(MEMORY) and not self.name.startswith(("hand-fsdp2", "ours-")):
             return "only FSDP2 by hand and ours spare memory that way"
+        if set(self.changes) & set(RESHARD) and self.name != "ours-fsdp":
+            return "only of our fsdp it is told when gathered parameters are dropped; hand-fsdp2-tuned keeps them"
         if "null" in self.changes and (self.world == 1 or self.name == "hand-ddp"):
             return "collectives of one process do nothing anyhow, and those of DDP must return something"
         if "nowindow" in self.changes and self.name.startswith("ours") and not self.model.startswith("gpt2"):
@@ -215,6 +219,6 @@ def _ours(case: Case, script: str, argv: list[str], environment: dict[str, str],
     if "localbn" in case.changes:
         options += ["--batchnorm", "local"]
     for change in case.changes:
-        options += MEMORY.get(change, [])
+        options += MEMORY.get(change, []) + RESHARD.get(change, [])
     modules = IMPORTED["zero" if backend.startswith("zero") and case.world > 1 else "ours"]
     return Start(conversions.get(script, options, cut), argv, modules, environment)
