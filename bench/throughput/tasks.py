@@ -51,8 +51,14 @@ class Task:
             self.model = nn.SyncBatchNorm.convert_sync_batchnorm(self.model)  # type: ignore[no-untyped-call]
 
     def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """Mean cross entropy, in float32."""
-        return F.cross_entropy(logits.float().view(-1, logits.size(-1)), targets.view(-1))
+        """Mean cross entropy, in float32.
+
+        Autocast computes it so from logits of the lower precision, without a copy of them: 4 ms of a step of GPT-2 124M
+        on an H200. Where the whole model is cast there is no autocast, and the logits are.
+        """
+        if not torch.is_autocast_enabled(logits.device.type):
+            logits = logits.float()
+        return F.cross_entropy(logits.view(-1, logits.size(-1)), targets.view(-1))
 
 
 def build(name: str, samples: int, meta: bool = False) -> Task:
