@@ -15,9 +15,9 @@ def choice(name: str, text: str) -> Any:
     return typer.Option(flag(name), metavar="|".join(CHOICES[name]), help=text, autocompletion=words(*CHOICES[name]))
 
 
-def free(name: str, metavar: str, text: str) -> Any:
-    """An option with any value, which what uses it checks."""
-    return typer.Option(flag(name), metavar=metavar, help=text)
+def free(name: str, metavar: str, text: str, *others: str) -> Any:
+    """An option with any value, which what uses it checks; `others` are further spellings of it."""
+    return typer.Option(flag(name), *others, metavar=metavar, help=text)
 
 
 def switch(name: str, text: str) -> Any:

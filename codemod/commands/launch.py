@@ -52,11 +52,13 @@ def launch(
     offload: Annotated[str | None, choice("offload", "Where parts of a model lie.")] = None,
     checkpoint_activations: Annotated[bool, switch("checkpoint_activations", "Recompute activations.")] = False,
     meta_init: Annotated[bool, switch("meta_init", "Build models in parts.")] = False,
-    nproc: Annotated[str | None, free("nproc", "N|gpu|cpu", "Processes on each machine; one per GPU.")] = None,
+    nproc: Annotated[
+        str | None, free("nproc", "N|gpu|cpu", "Processes on each machine; one per GPU.", "--nproc-per-node")
+    ] = None,
     nnodes: Annotated[str | None, free("nnodes", "N", "Machines, or FEWEST:MOST; 1 if not given.")] = None,
     node_rank: Annotated[str | None, free("node_rank", "N", "Which of them this one is, from 0.")] = None,
     rdzv_endpoint: Annotated[
-        str | None, free("rdzv_endpoint", "HOST[:PORT]", "Where they meet: the machine of rank 0.")
+        str | None, free("rdzv_endpoint", "HOST[:PORT]", "Where they meet: the machine of rank 0.", "--master-addr")
     ] = None,
     rdzv_backend: Annotated[
         str | None,

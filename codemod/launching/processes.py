@@ -51,6 +51,17 @@ class Processes:
         """Whether there is one machine."""
         return self.nnodes == "1"
 
+    def elsewhere(self) -> str:
+        """What is still to be typed on other machines; empty if nothing is, or if this is not the first of them."""
+        if self.alone or self.rank not in ("", "0"):
+            return ""
+        if self.backend != "static":
+            return f"type the same command on the other machines; it starts when {self.nnodes} are there"
+        last = int(self.nnodes) - 1
+        ranks = "1" if last == 1 else f"1 to {last}"
+        which = "the other machine" if last == 1 else f"the other {last} machines"
+        return f"type the same command on {which}, with --node-rank {ranks}; it starts when all are there"
+
     def words(self) -> list[str]:
         """The options of torchrun."""
         if self.alone:

@@ -110,5 +110,7 @@ def show(run: Run, environment: Mapping[str, str], dry: bool, quiet: bool) -> No
         say(table(run))
         if not dry:
             say([[("  command: ", ""), (command_line(run, environment), "")]])
+        more = run.processes.elsewhere()
+        say([[(f"  {more}", "bold")]] if more else [])
     if dry:
         put(os.fsencode(command_line(run, environment) + "\n"))

@@ -118,6 +118,15 @@ def test_several_machines(monkeypatch):
     assert fixed.stdout.endswith(
         "torchrun --nnodes 2 --nproc-per-node 8 --rdzv-backend static --rdzv-endpoint host0:29500 --node-rank 1 train.py\n"
     )
+    assert "type the same command" not in fixed.stderr  # that stands on the first machine
+    for count, told in (
+        ("2", "on the other machine, with --node-rank 1;"),
+        ("3", "on the other 2 machines, with --node-rank 1 to 2;"),
+    ):
+        words = ["--nnodes", count, "--node-rank", "0", "--master-addr", "host0", "--nproc-per-node", "8", "--dry-run"]
+        first = launch("train.py", *words)
+        assert f"--nnodes {count} --nproc-per-node 8 --rdzv-backend static --rdzv-endpoint host0:29500" in first.stdout
+        assert f"type the same command {told}" in first.stderr
     free = launch(
         "train.py",
         "--nnodes",
@@ -131,6 +140,7 @@ def test_several_machines(monkeypatch):
         "--dry-run",
     )
     assert "--rdzv-backend c10d --rdzv-endpoint '[::1]:80' --rdzv-id x --max-restarts 3 train.py" in free.stdout
+    assert "type the same command on the other machines; it starts when 1:4 are there" in free.stderr
     for name, value in {
         "NNODES": "2",
         "NODE_RANK": "0",
