@@ -85,8 +85,8 @@ def read(files: Iterable[Path], tasks: dict[str, Task], precision: str) -> list[
 
     Of each backend the first contender of `CONTENDERS` that was measured counts. Keys that are read: `model`,
     `contender`, `world`, `precision`, `batch` (samples of a process), and `rate` (tokens or samples per second, all
-    processes together) or `p50` (seconds of a step); rows with an `error`, and those that accumulate or print each step,
-    are left out.
+    processes together) or `p50` (seconds of a step); rows with an `error`, and those that accumulate or print each
+    step, are left out.
     """
     rows = [json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines() if line]
     rows = [row for row in rows if row["precision"] == precision and row["model"] in tasks and not row.get("error")]
