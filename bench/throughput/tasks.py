@@ -96,7 +96,7 @@ def small_adamw(parameters: Iterable[nn.Parameter]) -> Optimizer:
 
 def sgd(parameters: Iterable[nn.Parameter]) -> Optimizer:
     """Of the convolutional network."""
-    return torch.optim.SGD(parameters, lr=0.05, momentum=0.9, weight_decay=1e-4, fused=True)
+    return torch.optim.SGD(parameters, lr=0.01, momentum=0.9, weight_decay=1e-4, fused=True)
 
 
 def loader(data: Dataset[Any], rows: int, workers: int, rank: int = 0, world: int = 1) -> DataLoader[Any]:

@@ -24,7 +24,7 @@ def main() -> None:
     model = ConvNet(stages).to(device, memory_format=torch.channels_last)
     if args.compile:
         model.compile()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9, weight_decay=1e-4, fused=True)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4, fused=True)
     meter = Meter()
     model.train()
     for step, (images, labels) in enumerate(loader):
