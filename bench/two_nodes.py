@@ -74,7 +74,9 @@ def main() -> int:
     if not args.loopback:
         if INSIDE not in os.environ:
             return enter()
-        connect(args.rate, args.delay)
+        if not connect(args.rate, args.delay):
+            sys.stderr.write("this kernel can't delay packets (netem): --delay has no effect\n")
+            args.delay = "no delay"
     with tempfile.TemporaryDirectory(prefix="two-nodes-") as folder:
         return compare(args, Path(folder))
 
@@ -93,8 +95,9 @@ def enter() -> int:
     return subprocess.run([*own, sys.executable, *sys.argv], env={**os.environ, INSIDE: "1"}).returncode
 
 
-def connect(rate: str, delay: str) -> None:
-    """Two machines and a link between them."""
+def connect(rate: str, delay: str) -> bool:
+    """Two machines and a link between them; whether it could be given a delay."""
+    late = True
     call("mount", "-t", "tmpfs", "none", "/run")
     for node in (0, 1):
         call("ip", "netns", "add", f"node{node}")
@@ -106,12 +109,22 @@ def connect(rate: str, delay: str) -> None:
             call("ip", "-n", f"node{node}", "link", "set", name, "up")
         limit = ["root", "handle", "1:", "tbf", "rate", rate, "burst", "128kb", "latency", "400ms"]
         call(*on(node, False), "tc", "qdisc", "add", "dev", f"veth{node}", *limit)
-        late = ["parent", "1:1", "netem", "limit", "100000", "delay", delay]
-        added = subprocess.run(
-            [*on(node, False), "tc", "qdisc", "add", "dev", f"veth{node}", *late], capture_output=True
-        )
-        if added.returncode and node == 0:
-            sys.stderr.write("this kernel can't delay packets (netem): --delay has no effect\n")
+        words = [
+            "tc",
+            "qdisc",
+            "add",
+            "dev",
+            f"veth{node}",
+            "parent",
+            "1:1",
+            "netem",
+            "limit",
+            "100000",
+            "delay",
+            delay,
+        ]
+        late = late and subprocess.run([*on(node, False), *words], capture_output=True).returncode == 0
+    return late
 
 
 def call(*words: str) -> None:

@@ -146,6 +146,25 @@ def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkey
     assert len(drawing.findall(".//{http://www.w3.org/2000/svg}polyline")) == 2 * len(BACKENDS)
 
 
+def test_the_page_shows_what_comes_out(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["scaling.py", "--model", "gpt2-774m"])
+    scaling.main()
+    tables = capsys.readouterr().out.partition("What it can't know")[0]
+    page = (BENCH.parent / "docs" / "scaling.md").read_text(encoding="utf-8")
+    shown = page[page.index("measured  ") : page.index("![Efficiency")]
+    words = [[line.split() for line in text.splitlines() if line.strip(" `tex")] for text in (tables, shown)]
+    assert len(words[0]) == len(words[1])
+    for mine, theirs in zip(*words):
+        assert len(mine) == len(theirs), "run python bench/scaling.py --model gpt2-774m --svg docs/scaling.svg"
+        for one, other in zip(mine, theirs):
+            try:
+                numbers = [float(word.strip("%")) for word in (one, other)]
+            except ValueError:
+                assert one == other
+            else:  # the last digits are those of the machine's algebra
+                assert numbers[0] == pytest.approx(numbers[1], rel=0.01, abs=1.01 if "%" in one else 0.11)
+
+
 def test_rows_that_do_not_count(tmp_path: Path) -> None:
     good = {"model": "gpt2-124m", "contender": "ours-ddp", "world": 2, "precision": "bf16", "batch": 16, "p50": 0.05}
     rows = [

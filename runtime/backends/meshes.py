@@ -11,6 +11,8 @@ al., "MiCS: Near-linear Scaling for Training Gigantic Model on Public Cloud" (20
 
 from __future__ import annotations
 
+import os
+import sys
 from functools import lru_cache
 from typing import Any
 
@@ -25,7 +27,7 @@ from ..state import state
 
 
 def check(size: int) -> None:
-    """Refuse groups that don't come out even.
+    """Refuse groups that don't come out even; tell of such as lie on parts of several machines.
 
     Raises:
         ConfigError: the number of ranks is no multiple of the groups' size.
@@ -36,6 +38,12 @@ def check(size: int) -> None:
         raise ConfigError(
             f"shard_size={size}: {world} processes can't be divided into groups of {size} that each hold all of a "
             f"model. Take the number of processes of one machine, or another that divides {world} ({fit})."
+        )
+    local = os.environ.get("LOCAL_WORLD_SIZE", "")
+    if size != world and state.rank == 0 and local.isdigit() and size % int(local) and int(local) % size:
+        sys.stderr.write(
+            f"distify: shard_size={size}, but each machine runs {local} processes: some groups lie on parts of two "
+            f"machines and gather all of a model between them. Groups of {local} stay within one.\n"
         )
 
 
