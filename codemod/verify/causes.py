@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from .evidence import Evidence
 from .found import Row
+from .losses import BY_PROCESS
 from .numbers import difference
 from .output import MISSING
 
@@ -167,7 +168,10 @@ def files(seen: Evidence) -> str | None:
 def length(seen: Evidence) -> str | None:
     """One side made more steps."""
     losses = seen.checks.get("losses")
-    if losses is None or len(seen.losses[0]) == len(seen.losses[1]):
+    if losses is None:
+        return None
+    uneven = any(row.what == BY_PROCESS for row in losses.rows)
+    if len(seen.losses[0]) == len(seen.losses[1]) and not uneven:
         return None
     return "the number of backward calls differs: a loader that is not sharded or pads, or an end decided by a process"
 

@@ -14,6 +14,7 @@ from .numbers import Tolerance, excess, shown
 from .output import MISSING
 
 UNTOLD = "(unknown)"
+BY_PROCESS = "backward calls by process"
 
 
 @dataclass
@@ -126,7 +127,7 @@ def compare_losses(original: Trace, rewritten: Trace, tolerance: Tolerance) -> C
     compare_values(check, "loss of backward", original.losses, rewritten.losses, tolerance)
     if rewritten.calls:
         counts = ", ".join(map(str, rewritten.calls))
-        check.add(Row("backward calls by process", str(len(original.losses)), counts, index=min(rewritten.calls)))
+        check.add(Row(BY_PROCESS, str(len(original.losses)), counts, index=min(rewritten.calls)))
         check.rows.sort(key=lambda row: row.index)
     if rewritten.averaged:
         check.notes.append("the rewritten script reduces no loss by the runtime: the mean over its processes is shown")

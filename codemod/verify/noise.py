@@ -23,7 +23,7 @@ LABEL = rf"(?:(?:\w*[_-])?{WORD}(?: ?(?:/|per) ?\w+)?|{EACH}|{RATED})"
 IN = rf"(?:(?:[ _]?[(\[]|[ _])(?:in )?(?:ms|{SECOND}|mins?|minutes?|hours?)[)\]]?)?"
 AFTER = rf" ?(?:{RATED}|{EACH})|{UNIT}"
 END = r"(?![\w/]|[.,]\w)"
-FLOAT = r"(?<![\d.])[-+]?\d+(?:,\d{3}){0,4}(?:[.,]\d+)?(?:[eE][-+]?\d+)?"
+FLOAT = r"(?<![\d.])[-+]?\d+(?:,\d{3}){0,4}(?:[.,]\d+)?(?:[eE][-+]?\d+)?(?![.,]?\d)"
 
 MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 DATE = r"(?<![\w.])(?:19|20)\d{2}(?P<sep>[-/.])(?:0?[1-9]|1[0-2])(?P=sep)(?:0?[1-9]|[12]\d|3[01])"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from .found import Check, Row
@@ -101,13 +101,14 @@ def compared(name: str, original: Done, rewritten: Done, tolerance: Tolerance, i
     texts = [
         without(done.output.replace(done.mirror.root, done.mirror.source), ignore) for done in (original, rewritten)
     ]
-    output = compare_output(texts[0], texts[1], tolerance)
+    steps = len(original.trace.losses)
+    output = compare_output(texts[0], texts[1], replace(tolerance, many=tolerance.after(steps).many))
     for rank, text in rewritten.others.items():
         for number, line in enumerate(without(text, ignore).splitlines()):
             output.add(Row(f"process {rank} prints line {number + 1}", MISSING, line, index=number))
     losses = compare_losses(original.trace, rewritten.trace, tolerance)
     norms = compare_norms(original.trace, rewritten.trace, tolerance)
-    files = compare_files(original.mirror, rewritten.mirror, tolerance, len(original.trace.losses))
+    files = compare_files(original.mirror, rewritten.mirror, tolerance, steps)
     checks = [losses, norms, output, files]
     outcome = Outcome(name, checks=checks, first=first(original.trace, checks), allowed=tolerance)
     outcome.losses = original.trace.losses, rewritten.trace.losses

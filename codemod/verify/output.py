@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from difflib import SequenceMatcher
 
@@ -14,6 +14,8 @@ from .noise import TIMES, folded, lines_of, without_noise
 from .numbers import NUMBER, Tolerance, beyond, last_digit, shown, unit, whole
 
 MOST = 2_000_000  # pairs of lines that may be matched where lines are missing or new
+NEAR = 50  # lines that are looked through, in each of both texts, where more would be
+KEPT = 2000  # times that are kept, for what a second run says of them
 MISSING = "(nothing)"
 
 UNIT = re.compile(r"(?<=\d)(?=[A-Za-zµ])")
@@ -39,7 +41,7 @@ def compare_text(check: Check, expected: str, actual: str, tolerance: Tolerance,
     """
     left, right = lines_of(expected), lines_of(actual)
     noisy, rounded = 0, len(check.rounded)
-    for a, b in pairs([skeleton(line) for line in left], [skeleton(line) for line in right]):
+    for a, b in pairs(left, right, skeleton):
         number = (a if a is not None else b) or 0
         if a is None or b is None:
             here = [MISSING if index is None else lines[index] for index, lines in ((a, left), (b, right))]
@@ -63,10 +65,15 @@ def compare_line(
     what = f"{where}line {index + 1}"
     if lines[0] == lines[1]:
         return Row(what, *lines, 0.0, 0.0, index, apart=0.0), False
-    whole_line = rows = by_numbers(where, lines, tolerance, index)
     bare = without_noise(lines[0]), without_noise(lines[1])
+    if bare[0] == bare[1]:
+        if len(check.noise) < KEPT:
+            check.noise += times_of(where, lines, index)
+        return Row(what, *lines, 0.0, 0.0, index, apart=0.0), True
+    whole_line = rows = by_numbers(where, lines, tolerance, index)
     if not all_equal(rows) and bare != lines:
-        check.noise += times_of(where, lines, index)
+        if len(check.noise) < KEPT:
+            check.noise += times_of(where, lines, index)
         quiet = by_numbers(where, bare, tolerance, index)
         rows = rows if quiet is None else quiet
     if rows is None:
@@ -94,8 +101,9 @@ def by_numbers(where: str, lines: tuple[str, str], tolerance: Tolerance, index: 
         if far > 1 and last_digit(x, y):
             far = 1.0
         row = row_of(name, (float(x), float(y)), (shown_as(x), shown_as(y)), far, index, f"{where}{text} {place}")
-        kind = math.inf if far and not row.apart else row.difference  # 3 and 3.0
-        rows.append(replace(row, difference=kind, unit=1.0 if whole(x) and whole(y) else unit(x)))
+        if far and not row.apart:  # 3 and 3.0
+            row = replace(row, difference=math.inf, apart=math.inf)
+        rows.append(replace(row, unit=1.0 if whole(x) and whole(y) else unit(x)))
     return rows
 
 
@@ -141,16 +149,20 @@ def skeleton(line: str) -> str:
     return folded(NUMBER.sub("#", without_noise(line)))
 
 
-def pairs(left: Sequence[str], right: Sequence[str]) -> Iterator[Pair]:
-    """Which lines belong together; `None` for a line that one side does not have."""
+def pairs(left: Sequence[str], right: Sequence[str], text: Callable[[str], str] = str) -> Iterator[Pair]:
+    """Which lines belong together, by their text; `None` for a line that one side does not have."""
+
+    def same(a: str, b: str) -> bool:
+        return a == b or text(a) == text(b)
+
     start = 0
-    while start < min(len(left), len(right)) and left[start] == right[start]:
+    while start < min(len(left), len(right)) and same(left[start], right[start]):
         start += 1
     end = 0
-    while end < min(len(left), len(right)) - start and left[-1 - end] == right[-1 - end]:
+    while end < min(len(left), len(right)) - start and same(left[-1 - end], right[-1 - end]):
         end += 1
     yield from ((index, index) for index in range(start))
-    middle = left[start : len(left) - end], right[start : len(right) - end]
+    middle = [[text(line) for line in lines[start : len(lines) - end]] for lines in (left, right)]
     for a, b in matched(*middle):
         yield (None if a is None else a + start), (None if b is None else b + start)
     yield from ((len(left) - index, len(right) - index) for index in range(end, 0, -1))
@@ -159,12 +171,40 @@ def pairs(left: Sequence[str], right: Sequence[str]) -> Iterator[Pair]:
 def matched(left: Sequence[str], right: Sequence[str]) -> Iterator[Pair]:
     """Pairs of the lines in which two texts differ."""
     if len(left) * len(right) > MOST:
-        whole = [("replace", 0, len(left), 0, len(right))]
-    else:
-        whole = SequenceMatcher(None, left, right, autojunk=False).get_opcodes()  # type: ignore[assignment]
-    for _, a, a_end, b, b_end in whole:
-        for step in range(max(a_end - a, b_end - b)):
-            yield (a + step if a + step < a_end else None), (b + step if b + step < b_end else None)
+        yield from resumed(left, right)
+        return
+    for _, a, a_end, b, b_end in SequenceMatcher(None, left, right, autojunk=False).get_opcodes():
+        yield from beside(a, a_end, b, b_end)
+
+
+def resumed(left: Sequence[str], right: Sequence[str]) -> Iterator[Pair]:
+    """Pairs of the lines of long texts: where two differ, both go on at the next that are the same."""
+    a = b = 0
+    while a < len(left) and b < len(right):
+        if left[a] == right[b]:
+            yield a, b
+            a, b = a + 1, b + 1
+            continue
+        ahead, other = next_same(left, right, a, b)
+        yield from beside(a, ahead, b, other)
+        a, b = ahead, other
+    yield from beside(a, len(left), b, len(right))
+
+
+def next_same(left: Sequence[str], right: Sequence[str], a: int, b: int) -> tuple[int, int]:
+    """The nearest lines from here on that are the same; the next ones, if there are none near."""
+    for far in range(NEAR):
+        for step in range(far + 1):
+            x, y = a + step, b + far - step
+            if x < len(left) and y < len(right) and left[x] == right[y]:
+                return x, y
+    return min(a + NEAR, len(left)), min(b + NEAR, len(right))
+
+
+def beside(a: int, a_end: int, b: int, b_end: int) -> Iterator[Pair]:
+    """Two stretches of lines, each line with one of the other as long as there are any."""
+    for step in range(max(a_end - a, b_end - b)):
+        yield (a + step if a + step < a_end else None), (b + step if b + step < b_end else None)
 
 
 def differing(count: int) -> str:

@@ -212,7 +212,7 @@ class Session:
             batch=str(values["batch"]),
             batchnorm=str(values["batchnorm"]),
             accumulate=int(values["accumulate"]),
-            itself=None if self.drift is None else unsteady(self.drift),
+            itself=None if (again := self.drift or self.second) is None else unsteady(again),
             dropout=self.request.dropout,
             assumptions=[f"{place} {item.code}" for place, item in findings(program) if item.level == "warning"],
             device=self.setting.device,

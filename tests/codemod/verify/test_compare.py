@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 
@@ -60,9 +61,27 @@ def test_lines_are_paired_by_their_text():
     assert list(pairs("", "a")) == [(None, 0)]
 
 
+@pytest.mark.parametrize("count", [100, 5000])  # below and above what is matched line with line
+def test_missing_lines_of_long_texts_are_found_where_they_are(count):
+    lines = [f"{'x' * (k % 7)} {k}" for k in range(count)]
+    left = [line for k, line in enumerate(lines) if k != count - 30]
+    right = [line for k, line in enumerate(lines) if k not in (10, count - 40)]
+    found = compare_output("\n".join(left), "\n".join(right), STRICT)
+    assert [(row.what, row.original == "(nothing)") for row in found.rows] == [
+        ("line 11", False),
+        (f"line {count - 39}", False),
+        (f"line {count - 31}", True),
+    ]
+
+
+def test_texts_that_have_nothing_in_common_end():
+    assert compare_output("a\n" * 3000, "b\n" * 2000, STRICT).differ == 3000
+
+
 def test_tolerance_grows_by_line():
     text = "loss 100.000000\n" * 15
     assert compare_output(text, text[:-11] + "100.010000\n", STRICT).equal
+    assert not compare_output(text, text[:-11] + "100.010000\n", replace(STRICT, many=STRICT.after(3).many)).equal
     assert not compare_output(text, "loss 100.010000\n" + text[16:], STRICT).equal
     assert tolerance_of("bf16").norm
     assert tolerance_of("fp32", 1e-7).at(100) == 1e-7

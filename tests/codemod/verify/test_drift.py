@@ -76,6 +76,8 @@ def printed(text, other, tolerance=None):
         ("acc 0.80", "acc 0.81", "acc 0.79", True),
         ("right 83", "right 80", "right 84", False),
         ("right 83", "right 83.5", "right 84", False),
+        ("right 83", "right 83.0", "right 83", False),
+        ("right 83", "right 83.0", "right 84", False),
         ("loss 1.00000", "loss 1.50000", "loss 1.04000", False),  # far, and farther than thrice as far
         ("loss 1.00000", "loss 1.10000", "loss 1.04000", True),
         ("lr 5e-07", "lr 1e-06", "lr 5e-07", False),

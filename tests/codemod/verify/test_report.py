@@ -59,6 +59,13 @@ def test_the_likeliest_cause(losses, texts, known, words):
     assert words in outcome_of(*losses, *texts, **known).causes[0]
 
 
+def test_processes_that_make_other_numbers_of_calls():
+    outcome = outcome_of([1, 2], [1, 2])
+    outcome.checks[0].add(Row("backward calls by process", "2", "2, 1", index=1))
+    seen = Evidence(None, {check.name: check for check in outcome.checks}, 2, ([1, 2], [1, 2]), itself="")
+    assert "number of backward calls" in causes(seen)[0]
+
+
 def test_gradients_that_differ_while_losses_do_not():
     outcome = outcome_of([1, 1.5], [1, 1.7], norms=([3.0, 2.0], [6.0, 2.0]))
     assert outcome.place == "gradient norm of step 1"
