@@ -1,24 +1,29 @@
-"""The throughput bench: what it counts, and one run of it on the CPU."""
+"""The throughput and memory benches: what they count, and runs on the CPU."""
 
 from __future__ import annotations
 
 import json
-import subprocess
+import shutil
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from tests.pool import Pool
 
 BENCH = Path(__file__).parents[1] / "bench" / "throughput"
 sys.path.append(str(BENCH))
 
 import memory_page  # noqa: E402
 import page  # noqa: E402
-from launch import Outcome  # noqa: E402
+from contenders import Case, Conversions  # noqa: E402
+from launch import PRINTED, Failed, Launcher, Outcome  # noqa: E402
 from plot import draw, panels  # noqa: E402
-from results import GIB, Row, checks, medians, percentile, read, verdicts  # noqa: E402
-from run import fill, parse, planned  # noqa: E402
+from results import GIB, Row, checks, medians, percentile, verdicts  # noqa: E402
+from run import fill, one, parse, planned  # noqa: E402
 from summary import summary  # noqa: E402
 
 from bench.memory import Found, fitted, search  # noqa: E402
@@ -122,17 +127,51 @@ def test_the_page_is_made_of_the_results(tmp_path: Path) -> None:
     assert plots["one.svg"] == draw(panels(medians(rows())))
 
 
-def test_contenders_on_the_cpu_do_equal_work(tmp_path: Path) -> None:
-    out = tmp_path / "rows.jsonl"
-    command = [sys.executable, str(BENCH / "run.py"), "--tiny", "--model", "mlp", "--contenders", "original,ours"]
-    command += ["--precision", "fp32", "--repeats", "1", "--steps", "6", "--warmup", "2", "--out", str(out)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert "equal   mlp-tiny fp32, 8 samples, step 5: 2 contenders, spread 0.0e+00" in done.stdout
-    assert "mlp-tiny: ours (on 1, fp32) / original (on 1, fp32)" in done.stdout
-    assert [(row.contender, row.error, sorted(row.losses)) for row in read([out])] == [
-        ("original", "", [0, 5]),
-        ("ours", "", [0, 5]),
-    ]
-    first = json.loads(out.read_text().splitlines()[0])
-    assert first["rate"] > 0
-    assert first["versions"]["torch"]
+class InPools(Launcher):
+    """Runs the scripts in workers that have torch already."""
+
+    pools: dict[int, Pool]
+
+    def run(self, script: Path, argv: Sequence[str], world: int, *rest: Any, **options: Any) -> Outcome:
+        environment = {"BENCH_METER": str(self.work / "meter"), "BENCH_WARMUP": "2"}
+        folder = self.work / "scripts"
+        shutil.copytree(script.parent, folder, dirs_exist_ok=True)
+        shutil.copy(BENCH / "meter.py", folder)
+        done = self.pools[world].script(folder / script.name, argv, self.work, environment).check()
+        meters = [json.loads((self.work / f"meter.{rank}").read_text()) for rank in range(world)]
+        return Outcome(meters, {int(step): float(loss) for step, loss in PRINTED.findall(done.stdout)}, 1.0)
+
+
+def test_contenders_do_equal_work(tmp_path: Path, pool1: Pool, pool2: Pool) -> None:
+    launcher, conversions = InPools(tmp_path), Conversions(tmp_path / "converted")
+    launcher.pools = {1: pool1, 2: pool2}
+    cases = [Case("mlp-tiny", 1, "original", "fp32", batch=8, steps=6, warmup=2)]
+    cases += [replace(cases[0], contender="ours-ddp", world=world, batch=8 // world) for world in (1, 2)]
+    measured = [one(case, 0, 60.0, launcher, conversions) for case in cases]
+    assert [(row.error, sorted(row.losses), row.rate > 0) for row in measured] == [("", [0, 5], True)] * 3
+    text = summary(measured)
+    assert "equal   mlp-tiny fp32, 8 samples, step 5: 3 contenders, spread" in text
+
+
+MEASURED = """
+import json, os, sys
+rank = os.environ["RANK"]
+print(f"step 0 loss {sys.argv[1]}")
+if sys.argv[1] == "nan" and rank == "1":
+    raise SystemExit("broken")
+with open(os.environ["BENCH_METER"] + "." + rank, "w") as out:
+    json.dump({"steps": int(rank)}, out)
+"""
+
+
+def test_processes_are_started_and_heard(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(MEASURED)
+    launcher = Launcher(tmp_path)
+    try:
+        outcome = launcher.run(script, ["2.5"], 2, ("decimal",))
+        assert ([meter["steps"] for meter in outcome.meters], outcome.losses) == ([0, 1], {0: 2.5})
+        with pytest.raises(Failed, match="process 1 ended with status 1: broken"):
+            launcher.run(script, ["nan"], 2, ("decimal",))
+    finally:
+        launcher.close()
