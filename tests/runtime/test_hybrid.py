@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 import torch
 
+from distify.runtime.backends import meshes
 from distify.runtime.backends.pieces import Piece
+from distify.runtime.config import ConfigError
 from distify.runtime.saved_tensors import share
+from distify.runtime.state import state
 from tests.pool import Pool
 from tests.runtime import test_saved_state
 from tests.runtime.forked import Forks
@@ -51,6 +54,18 @@ def test_a_state_travels_to_other_numbers_of_processes_and_back(forks: Forks, tm
             places = gap(mine, theirs)
             assert list(places) == [""], places
             assert places[""] <= 2e-5
+
+
+def test_groups_that_do_not_come_out_even(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(state, "world_size", 12)
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "4")
+    with pytest.raises(ConfigError, match=r"shard_size=5: 12 processes can't .* divides 12 \(2, 3, 4, 6, 12\)"):
+        meshes.check(5)
+    for size in (2, 4, 12):
+        meshes.check(size)
+    assert capsys.readouterr().err == ""
+    meshes.check(6)
+    assert "shard_size=6, but each machine runs 4 processes: some groups lie on parts of two" in capsys.readouterr().err
 
 
 def test_of_what_several_ranks_hold_alike_each_writes_a_share() -> None:
