@@ -8,9 +8,10 @@ bench=$(cd "$(dirname "$0")/.." && pwd)
 folder=$1
 shift
 export OMP_NUM_THREADS="${OMP_NUM_THREADS:-4}" PYTHONUNBUFFERED=1
+memory() { "${PYTHON:-python3}" "$bench/memory.py" "$@"; }
+largest=hand-fsdp2+recompute,ours-fsdp+recompute,hand-fsdp2+meta+recompute+offload,ours-fsdp+meta+recompute+offload
 {
-  "${PYTHON:-python3}" "$bench/memory.py" peaks --seconds 230 --each 90 --out "$folder/memory_peaks.jsonl" "$@"
-  "${PYTHON:-python3}" "$bench/memory.py" largest --seconds 270 --each 90 --cap 12 --width 2048 --first 12 --most 128 \
-    --contenders hand-fsdp2,ours-fsdp,hand-fsdp2+recompute,ours-fsdp+recompute,hand-fsdp2+meta+recompute+offload,ours-fsdp+meta+recompute+offload \
+  memory peaks --seconds 200 --each 60 --out "$folder/memory_peaks.jsonl" "$@"
+  memory largest --seconds 250 --each 90 --cap 12 --width 2048 --first 16 --most 64 --contenders "$largest" \
     --out "$folder/memory_largest.jsonl" "$@"
 } | tee "$folder/memory.txt"
