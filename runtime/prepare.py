@@ -10,7 +10,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from . import admission, aliases, leaves
+from . import admission, aliases, leaves, recompute
 from .backends.base import CUTTING
 from .lost import reach
 from .meeting import mark, meet, on, watch_forward
@@ -79,6 +79,9 @@ def prepare(*objects: Any) -> Any:
     run.modules.extend(trained)
     run.optimizers.extend(optimizers)
     run.backend.prepare(trained, optimizers)
+    assert run.config is not None
+    if run.config.checkpoint_activations:
+        recompute.install([module for module in trained if not isinstance(module, Loose)])
     for module in trained:
         run.streams.attach(module)
         leaves.watch(module)

@@ -141,7 +141,7 @@ def _launcher() -> Launcher:
 
 def _check_built(config: Config) -> None:
     """Refuse options that no backend fulfils in this version."""
-    wanted = {"reshard": "auto", "offload": "none", "checkpoint_activations": False, "meta_init": False}
+    wanted = {"offload": "none", "meta_init": False}
     for name, idle in wanted.items():
         if getattr(config, name) != idle:
             raise ConfigError(f"{name}={getattr(config, name)!r} can't be had in this version. Leave it out.")

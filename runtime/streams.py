@@ -263,15 +263,23 @@ def enter_forward(module: nn.Module, args: Any) -> None:
 
 
 def enter_layer(module: nn.Module, args: Any) -> None:
-    """Forward pre-hook of layers that drop out; a compiled graph keeps the stream of the forward around it."""
-    if not torch.compiler.is_compiling():
+    """Forward pre-hook of layers that drop out; a compiled graph keeps the stream of the forward around it.
+
+    So does a forward that activation checkpointing repeats in a backward: it has set the generators back itself.
+    """
+    if not torch.compiler.is_compiling() and not _repeated():
         enter_forward(module, args)
 
 
 def leave_layer(module: nn.Module, args: Any, output: Any) -> None:
     """Forward hook of layers that drop out."""
-    if not torch.compiler.is_compiling():
+    if not torch.compiler.is_compiling() and not _repeated():
         leave_forward(module, args, output)
+
+
+def _repeated() -> bool:
+    outside = state.streams is not None and state.streams.depth == 0
+    return outside and torch._C._current_graph_task_id() != -1
 
 
 def leave_forward(module: nn.Module, args: Any, output: Any) -> None:

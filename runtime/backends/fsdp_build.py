@@ -12,7 +12,8 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import DTensor
 
-from ..state import DistifyError
+from ..collectives import gather_objects
+from ..state import DistifyError, state
 from . import fsdp_plan, recurrent
 from .sharded import Replaced
 
@@ -34,6 +35,20 @@ def check(parameters: Mapping[str, Tensor]) -> None:
                 p.data = p.data.contiguous()
 
 
+def room(root: nn.Module) -> int | None:
+    """Bytes of device memory that a model may share with what it computes, the least of all ranks; a collective.
+
+    Its whole parameters, which lie there until it is cut, count as free. `None` on the CPU, whose memory is shared.
+    """
+    device = state.device
+    if device is None or device.type != "cuda":
+        return None
+    free = torch.cuda.mem_get_info(device)[0]
+    free += torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    free += sum(p.nbytes for p in root.parameters() if p.device.type == "cuda")
+    return min(int(found) for found in gather_objects(free))
+
+
 def cut(
     root: nn.Module, mesh: DeviceMesh, reduced: torch.dtype | None, shared: Collection[nn.Parameter] = ()
 ) -> tuple[list[FSDPModule], list[nn.Parameter]]:
@@ -50,7 +65,9 @@ def cut(
     """
     recurrent.keep_in_place(root)
     ignorable = "ignored_params" in inspect.signature(fully_shard).parameters
-    plan = fsdp_plan.plan(root, reduced is not None, ignorable, fsdp_plan.BLOCK, shared)
+    assert state.config is not None
+    free, ranks, reshard = room(root), mesh.size(mesh.ndim - 1), state.config.reshard
+    plan = fsdp_plan.plan(root, reduced is not None, ignorable, fsdp_plan.BLOCK, shared, free, ranks, reshard)
     units: list[FSDPModule] = []
     for group in plan.groups:
         options: dict[str, Any] = {"ignored_params": set(plan.whole)} if plan.whole else {}

@@ -1,7 +1,10 @@
 """What FSDP2 cuts into parts, and in which groups: chosen from the model's structure and the sizes of its parameters.
 
 Each repeated block that is large enough becomes a group of its own, so that its parameters are gathered while the
-block before it computes; the root takes the rest. Small models have the root only: one collective is then cheaper.
+block before it computes; small ones that one `nn.Sequential` runs are one group together; the root takes the rest, tied
+weights too. Small models have the root only: one collective is then cheaper.
+
+Gathered parameters are kept from a forward to its backward where memory allows: that saves a third of the traffic.
 
 In reduced precision a group is gathered in the autocast type where autocast would cast its parameters anyway: that is
 the same arithmetic for half of the traffic. Parameters that autocast leaves alone (of norms, raw ones) must stay what
@@ -21,7 +24,9 @@ from torch.nn.modules.conv import _ConvNd
 from .buckets import sparse_parameters
 
 BLOCK = 1_000_000  # elements from which a repeated block is gathered by itself
-KEEP = 2**31  # bytes of parameters up to which a forward's gathered parameters are kept for its backward
+KEEP = 2**31  # bytes of gathered parameters up to which they are kept for the backward where memory isn't known
+ROOM = 0.5  # part of the free memory that a model may take; the rest is for activations
+HELD = 4  # a part's bytes: the parameters, their gradients, and two values of optimizer state for each
 SHARE = 0.1  # part of a group's elements that may be kept whole so that the rest travels in the autocast type
 CAST = (nn.Linear, _ConvNd, nn.MultiheadAttention)  # modules of torch whose parameters autocast casts
 
@@ -60,6 +65,9 @@ def plan(
     can_keep_whole: bool = True,
     block: int = BLOCK,
     shared: Collection[nn.Parameter] = (),
+    free: int | None = None,
+    ranks: int = 1,
+    reshard: str = "auto",
 ) -> Plan:
     """Decide how to cut a model.
 
@@ -69,10 +77,12 @@ def plan(
         can_keep_whole: whether torch's `fully_shard` can leave parameters out.
         block: elements from which a repeated block is a group.
         shared: parameters that other models own too.
+        free: bytes of device memory for the model and what it computes, the least of all ranks; `None`: not known.
+        ranks: how many share the parts.
+        reshard: "always" or "never" drop gathered parameters after a forward; "auto": as memory wants.
     """
-    blocks = [m for m in _blocks(root) if _numel(m.parameters()) >= block]
-    made = Plan([Group(m) for m in [*blocks, root]])
-    made.keep = sum(p.numel() * p.element_size() for p in root.parameters()) <= KEEP
+    made = Plan([Group(m) for m in [*_large(root, block), root]])
+    made.keep = reshard == "never" or (reshard == "auto" and _fits(root, reduced, free, ranks))
     if not can_keep_whole:
         for group in made.groups:
             group.cast = reduced
@@ -94,7 +104,33 @@ def plan(
     return made
 
 
-def _blocks(root: nn.Module) -> list[nn.Module]:
+def _fits(root: nn.Module, reduced: bool, free: int | None, ranks: int) -> bool:
+    """Whether memory allows to keep all gathered parameters until the backward."""
+    size = sum(p.numel() * p.element_size() for p in root.parameters())
+    gathered = size // 2 if reduced else size
+    if free is None:
+        return size <= KEEP
+    return HELD * size / ranks + gathered <= ROOM * free
+
+
+def _large(root: nn.Module, block: int) -> list[nn.Module]:
+    """Blocks that are gathered by themselves, and sequences of small ones that are gathered together."""
+    blocks = repeated_blocks(root)
+    found = {m for m in blocks if _numel(m.parameters()) >= block}
+    small = set(blocks) - found
+    owners = _owners(root)
+    for module in root.modules():
+        if module is root or type(module).forward is not nn.Sequential.forward:
+            continue
+        inside = set(module.modules())
+        mine = small & inside
+        if len(mine) > 1 and not found & inside and _numel(module.parameters()) >= block and _alone(module, owners):
+            found.add(module)
+            small -= inside
+    return [m for m in root.modules() if m in found]
+
+
+def repeated_blocks(root: nn.Module) -> list[nn.Module]:
     """Modules of one class that stand side by side in a list, outermost ones, that share no parameter with others."""
     found: list[nn.Module] = []
     for module in root.modules():
@@ -106,13 +142,17 @@ def _blocks(root: nn.Module) -> list[nn.Module]:
             if kinds[type(child)] > 1 and type(child).forward is not nn.Module.forward and any(child.children()):
                 found.append(child)
     inside = {m for block in found for m in block.modules() if m is not block}
-    owners: Counter[Tensor] = Counter(p for m in root.modules() for p in m._parameters.values() if p is not None)
+    owners = _owners(root)
     return [m for m in dict.fromkeys(found) if m not in inside and _alone(m, owners)]
 
 
+def _owners(root: nn.Module) -> Counter[Tensor]:
+    """How many modules own each parameter."""
+    return Counter(p for m in root.modules() for p in m._parameters.values() if p is not None)
+
+
 def _alone(block: nn.Module, owners: Counter[Tensor]) -> bool:
-    mine: Counter[Tensor] = Counter(p for m in block.modules() for p in m._parameters.values() if p is not None)
-    return all(owners[p] == count for p, count in mine.items())
+    return all(owners[p] == count for p, count in _owners(block).items())
 
 
 def _can_shard(p: Tensor) -> bool:

@@ -351,6 +351,34 @@ def test_the_plan_of_a_model() -> None:
     assert [g.module for g in plan(tied, reduced=False, block=0).groups] == [tied]
 
 
+def test_small_blocks_that_one_module_runs_are_one_group() -> None:
+    from distify.runtime.backends.fsdp_plan import plan
+
+    def stage(width: int) -> nn.Sequential:
+        return nn.Sequential(*(nn.Sequential(nn.Linear(width, width), nn.Tanh()) for _ in range(3)))
+
+    model = nn.ModuleDict({"tiny": stage(2), "small": stage(16), "large": stage(64)})
+    small, large = model["small"], model["large"]
+    groups = plan(model, reduced=False, block=500).groups
+    assert [g.module for g in groups] == [small, *large, model]  # type: ignore[misc]
+    model["small"][0][0].weight = model["tiny"][0][0].weight  # type: ignore[index, union-attr]
+    assert [g.module for g in plan(model, reduced=False, block=500).groups] == [*large, model]  # type: ignore[misc]
+
+
+def test_gathered_parameters_are_kept_where_memory_allows() -> None:
+    from distify.runtime.backends.fsdp_plan import plan
+
+    model = nn.Linear(1024, 1024, bias=False)  # 4 MiB; 8 MiB of a rank's parts and state with two ranks
+    megabyte = 2**20
+    assert plan(model, False, free=25 * megabyte, ranks=2).keep  # half of it is for activations
+    assert not plan(model, False, free=23 * megabyte, ranks=2).keep
+    assert plan(model, True, free=21 * megabyte, ranks=2).keep  # 2 MiB when gathered
+    assert plan(model, False, free=13 * megabyte, ranks=8).keep
+    assert plan(model, False, free=0, ranks=2, reshard="never").keep
+    assert not plan(model, False, free=2**40, ranks=2, reshard="always").keep
+    assert plan(model, False).keep
+
+
 def test_errors_name_the_remedy_on_every_rank(pool2: Pool) -> None:
     with pytest.raises(RankError) as error:
         pool2.run(twice_differentiable)
