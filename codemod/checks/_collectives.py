@@ -8,8 +8,9 @@ from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from ..facts.collectives import SHARDED_IN_PLACE, SPACE, WRAPPERS
-from ..facts.values import Role
-from ..rules._source import FUNCTIONS, ancestors, keyword_value, position
+from ..facts.values import Role, union
+from ..rules._source import FUNCTIONS, ancestors, calls, keyword_value, position
+from ._buffers import sent
 
 if TYPE_CHECKING:
     from ..facts.model import Facts
@@ -51,11 +52,14 @@ class Collectives:
         names = {name for file in facts.program for name in file.calls}
         self.apart = any(name.startswith("torch.distributed.rpc.") for name in names)  # each process has its own part
         self.shares = self.sharded or bool(names & {*WRAPPERS, *SHARDED_IN_PLACE})
+        self._buffered = facts.worked_out(sent)
+        given = [(file, call.args[:1]) for file in facts.program for call in calls(file, *FULLY_SHARDED)]
+        self._cut = union(file.value(item).objs for file, items in given for item in items)
         self._inside: dict[ast.AST, str] = {}
         self._direct: dict[ast.AST, str] = {}
         backwards = {id(call) for file in facts.program for step in file.steps for call in step.backwards}
         for file in facts.program:
-            forwards = frozenset(item.call for item in file.forwards)
+            forwards = {item.call: item.method for item in file.forwards}
             for node in file.nodes:
                 name = self._name(file, node, backwards, forwards) if isinstance(node, ast.Call) else ""
                 if name:
@@ -82,7 +86,7 @@ class Collectives:
                     self._inside[function] = name
                     changed = True
 
-    def _name(self, facts: Facts, call: ast.Call, backwards: set[int], forwards: frozenset[ast.Call]) -> str:
+    def _name(self, facts: Facts, call: ast.Call, backwards: set[int], forwards: dict[ast.Call, str | None]) -> str:
         """What a call does together with the other processes, "" if it does nothing so."""
         qualified = facts.names.qualified(call.func) or ""
         if qualified.startswith(SPACE) and qualified[len(SPACE) :] in TOGETHER:
@@ -99,8 +103,13 @@ class Collectives:
         space, _, last = qualified.rpartition(".")
         if space in WRAPPING and last in OF_WRAPPING:
             return last
-        if call in forwards and self.sharded:
-            return "forward of a sharded model"
+        if call in forwards:
+            callee = call.func.value if isinstance(call.func, ast.Attribute) and forwards[call] else call.func
+            model = facts.value(callee)
+            if self._cut and model.objs and model.objs <= self._cut:
+                return "forward of a sharded model"
+            if model.wrapped and model.objs <= self._buffered:
+                return "forward of a model whose buffers are sent (broadcast_buffers)"
         if not isinstance(call.func, ast.Attribute):
             return ""
         if call.func.attr == "full_tensor" and not call.args and self.sharded:

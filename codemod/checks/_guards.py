@@ -74,7 +74,8 @@ class Guards:
             return True
         inner = seen | {function}
         owner = facts.parents.get(function)
-        for sites in (self.sites(function), self.sites(owner) if isinstance(owner, ast.ClassDef) else []):
+        comes = [(file, call) for file, call in self.sites(function) if may_reach(facts, node, function, call)]
+        for sites in (comes, self.sites(owner) if isinstance(owner, ast.ClassDef) else []):
             if sites and all(self.guarded(file, call, perhaps=perhaps, seen=inner) for file, call in sites):
                 return True  # called, or its object made, there only
         return False
@@ -86,6 +87,8 @@ class Guards:
             tests: list[ast.expr] = []
             if isinstance(item, (ast.If, ast.While, ast.IfExp)) and child is not item.test:
                 tests = [item.test]
+            elif isinstance(item, ast.Match) and child is not item.subject:
+                tests = [item.subject]
             elif isinstance(item, ast.BoolOp):
                 tests = item.values[: item.values.index(child)] if isinstance(child, ast.expr) else []
             if any(self.asks(facts, test, perhaps) for test in tests):
@@ -117,6 +120,47 @@ class Guards:
 def of_program(facts: Facts) -> Guards:
     """The guards of the program of a file."""
     return facts.worked_out(Guards)
+
+
+def may_reach(facts: Facts, node: ast.AST, function: ast.AST, call: ast.Call) -> bool:
+    """Whether a node may run for a call of its function: it is not for an argument that the call leaves out."""
+    if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        return True
+    absent = left_out(function, call)
+    child = node
+    for item in ancestors(facts, node):
+        if item is function:
+            return True
+        inside = isinstance(item, ast.If) and any(child is statement for statement in item.body)
+        if inside and isinstance(item, ast.If) and asked_for(item.test) in absent:
+            return False
+        child = item
+    return True
+
+
+def left_out(function: ast.FunctionDef | ast.AsyncFunctionDef, call: ast.Call) -> frozenset[str]:
+    """The parameters that are `None` in a call: it gives nothing for them, or that."""
+    args = function.args
+    names = [item.arg for item in (*args.posonlyargs, *args.args)]
+    defaults = dict(zip(reversed(names), reversed(args.defaults)))
+    defaults |= {item.arg: value for item, value in zip(args.kwonlyargs, args.kw_defaults) if value is not None}
+    shift = 1 if names[:1] in (["self"], ["cls"]) else 0
+    if any(isinstance(item, ast.Starred) for item in call.args) or any(item.arg is None for item in call.keywords):
+        return frozenset()
+    given = {**dict(zip(names[shift:], call.args)), **{str(item.arg): item.value for item in call.keywords}}
+    return frozenset(name for name, value in {**defaults, **given}.items() if is_none(value))
+
+
+def is_none(node: ast.AST) -> bool:
+    """Whether an expression is `None` as it is written."""
+    return isinstance(node, ast.Constant) and node.value is None
+
+
+def asked_for(test: ast.expr) -> str:
+    """The name that a condition asks for being there, `x` or `x is not None`; "" if it asks something else."""
+    if isinstance(test, ast.Compare) and isinstance(test.ops[0], ast.IsNot) and is_none(test.comparators[0]):
+        test = test.left
+    return test.id if isinstance(test, ast.Name) else ""
 
 
 def reached(program: list[Facts]) -> frozenset[ast.AST]:

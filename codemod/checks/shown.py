@@ -30,7 +30,7 @@ LOGS = ("wandb.log", "mlflow.log_metric", "mlflow.log_metrics", "json.dump", "ne
 LEVELS = ("debug", "info", "warning", "error", "critical", "log")
 METHODS = frozenset(
     ["add_scalar", "add_scalars", "add_histogram", "log_metric", "log_metrics", "set_postfix", "set_postfix_str",
-     "set_description", "set_description_str", "writerow", "report_scalar"]
+     "set_description", "set_description_str", "writerow", "report_scalar", "log_dict", "print"]
 )  # fmt: skip
 
 

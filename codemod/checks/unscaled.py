@@ -18,11 +18,11 @@ from ..findings import Finding, finding
 from ..rules._order import exclusive
 from ..rules._source import has_role, position
 from . import Kind, check
+from ._gradients import CLIPS
 
 if TYPE_CHECKING:
     from ..facts.model import Facts
 
-CLIPS = tuple(f"torch.nn.utils.{space}clip_grad_{what}_" for space in ("", "clip_grad.") for what in ("norm", "value"))
 DEPTH = 3
 
 

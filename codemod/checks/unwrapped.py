@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ..facts.collectives import SPACE
+from ..facts.launchers import WRAPS
 from ..facts.places import passed
 from ..facts.values import Role, Value, union
 from ..findings import Finding, finding
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 MESSAGE = "This model is trained and never wrapped: its gradients are not shared, so every process trains its own."
 HINT = "DistributedDataParallel(model) before the optimizer is built"
+STARTS = ("torch.distributed.init_process_group", "accelerate.Accelerator", ".Fabric", "deepspeed.initialize")
+KNOWN = ("Accelerate", "Fabric", "DeepSpeed", "the Trainer of Hugging Face")
 PARTS = (
     "torch.distributed.pipelin",
     "torch.distributed.rpc",
@@ -61,17 +64,23 @@ def unwrapped(facts: Facts) -> Iterator[Finding]:
 
 
 def is_plain(facts: Facts) -> bool:
-    """Whether a program is distributed by `torch.distributed` alone, and leaves sending of gradients to wrappers."""
+    """Whether a program is distributed by what is known, and leaves the sending of gradients to wrappers."""
     for file in facts.program:
         names = set(file.calls)
-        if any(name.startswith(PARTS) or library_of(name.split(".")[0]) for name in names):
+        if any(name.startswith(PARTS) or is_unknown(name) for name in names):
             return False
         for node in file.nodes:
             if isinstance(node, ast.Attribute) and node.attr == "grad":
                 return False
             if isinstance(node, ast.Call) and sends_weights(file, node):
                 return False
-    return any("torch.distributed.init_process_group" in file.calls for file in facts.program)
+    return any(name.endswith(STARTS) for file in facts.program for name in file.calls)
+
+
+def is_unknown(name: str) -> bool:
+    """Whether a call is of a library that may share gradients in ways of its own."""
+    library = library_of(name.split(".")[0])
+    return library is not None and library.title not in KNOWN and ".fabric." not in name
 
 
 def sends_weights(facts: Facts, call: ast.Call) -> bool:
@@ -94,6 +103,8 @@ def given_away(facts: Facts) -> frozenset[int]:
                 found |= value.objs
             if isinstance(node, ast.Call) and is_dark(file, node):
                 found |= union(held(file.value(item)) for item in passed(node))
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in WRAPS:
+                found |= union(file.value(item).objs for item in passed(node))
     return frozenset(found)
 
 

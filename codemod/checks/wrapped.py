@@ -9,16 +9,18 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..facts.collectives import WRAPPERS
 from ..facts.places import passed
 from ..facts.ranks import Mark
+from ..facts.values import Role, Value
 from ..findings import Finding, finding
-from ..rules._source import calls, enclosing_with, position
+from ..rules._source import enclosing_with, position
 from . import Kind, check
 from ._gradients import NO_GRADIENT
 
 if TYPE_CHECKING:
     from ..facts.model import Facts
+
+ENGINE = "deepspeed.initialize"
 
 
 @check("wrapped", Kind.BY_HAND)
@@ -40,10 +42,24 @@ def wrapped(facts: Facts) -> Iterator[Finding]:
 def goes_past(facts: Facts, holder: ast.expr) -> bool:
     """Whether an expression is a model that was wrapped, without its wrapper."""
     value = facts.value(holder)
-    if Mark.WRAPPER in value.ranks or not value.objs or not isinstance(holder, (ast.Name, ast.Attribute)):
+    if Mark.WRAPPER in value.ranks or not value.objs:
         return False
-    wrapping = [(file, call) for file in facts.program for call in calls(file, *WRAPPERS)]
-    given = [(file, item) for file, call in wrapping for item in passed(call)[:1]]
-    return any(
-        value.objs == file.value(item).objs and Mark.WRAPPER not in file.value(item).ranks for file, item in given
-    )
+    return any(value.objs == objects for objects in facts.worked_out(wrapped_models))
+
+
+def wrapped_models(facts: Facts) -> frozenset[frozenset[int]]:
+    """The models that something is called with which gives them in a wrapper."""
+    found = set()
+    for file in facts.program:
+        for call in file.nodes:
+            if not isinstance(call, ast.Call) or file.names.qualified(call.func) == ENGINE:
+                continue  # an engine sends gradients whatever made them
+            if wraps(file.value(call)):
+                given = (file.value(item) for item in passed(call))
+                found |= {item.objs for item in given if item.has(Role.MODEL) and Mark.WRAPPER not in item.ranks}
+    return frozenset(found)
+
+
+def wraps(value: Value) -> bool:
+    """Whether a value is, or holds, a model in its wrapper."""
+    return value.wrapped or any(map(wraps, value.items or ()))

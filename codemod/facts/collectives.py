@@ -17,6 +17,11 @@ SPACE = "torch.distributed."
 NUMBERS = ("get_rank", "get_node_local_rank", "get_group_rank", "get_global_rank")
 SIZES = ("get_world_size", "get_backend", "is_initialized", "is_available", "init_process_group", "new_group", "Store",
          "init_device_mesh", "is_nccl_available", "is_torchelastic_launched", "is_gloo_available")  # fmt: skip
+HOROVOD = "horovod.torch."
+HOROVOD_NUMBERS = ("rank", "local_rank", "cross_rank")
+HOROVOD_COLLECTIVES = ("allreduce", "grouped_allreduce", "allgather", "allgather_object", "alltoall", "barrier",
+                       "broadcast", "broadcast_object", "broadcast_parameters",
+                       "broadcast_optimizer_state")  # fmt: skip
 SECOND = ("gather", "gather_object")
 WRAPPERS = (
     "torch.nn.parallel.DistributedDataParallel",
@@ -45,6 +50,8 @@ def call(ip: Interpreter, ref: str, arguments: Arguments, node: ast.Call, frame:
         return arguments.positional[0][1]
     if ref in ("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes"):
         return _spawned(ip, arguments, node, frame)
+    if ref.startswith(HOROVOD):
+        return _of_horovod(ip, ref[len(HOROVOD) :], node, frame)
     if not ref.startswith(SPACE) or ref.rsplit(".", 1)[-1][:1].isupper():
         return None
     name = ref.rsplit(".", 1)[-1]
@@ -58,6 +65,18 @@ def call(ip: Interpreter, ref: str, arguments: Arguments, node: ast.Call, frame:
     for keyword in node.keywords:
         if isinstance(keyword.value, (ast.Name, ast.Attribute, ast.Subscript)) and keyword.arg not in ("op", "group"):
             agree(ip, keyword.value, frame)
+    return Value(batch=GLOBAL, ranks=AGREED)
+
+
+def _of_horovod(ip: Interpreter, name: str, node: ast.Call, frame: Frame) -> Value | None:
+    """A function of Horovod: those whose name ends in `_` write what they are given."""
+    if name in HOROVOD_NUMBERS:
+        return Value(batch=GLOBAL, ranks=RANK)
+    if name.rstrip("_") not in HOROVOD_COLLECTIVES:
+        return None
+    ip.made.together[node] = name
+    if name.endswith("_") and node.args:
+        agree(ip, node.args[0], frame)
     return Value(batch=GLOBAL, ranks=AGREED)
 
 

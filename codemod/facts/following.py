@@ -60,6 +60,9 @@ def followed(ip: Interpreter, node: ast.expr, value: Value, frame: Frame) -> Val
         found = of(ip, node.value)
     elif isinstance(node, ast.Compare) and is_same_for_all(node):
         found = of(ip, node.left) - RANK
+    elif isinstance(node, ast.Compare) and all(isinstance(item, (ast.Is, ast.IsNot)) for item in node.ops):
+        # Whether there is something is not its numbers.
+        found = frozenset(item for item in of(ip, node.left) if not isinstance(item, ast.AST))
     elif isinstance(node, (ast.Tuple, ast.List, ast.Dict, ast.Set, ast.Lambda)):
         return value
     elif isinstance(node, ast.JoinedStr):

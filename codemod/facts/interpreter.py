@@ -54,6 +54,7 @@ class Interpreter:
         self.assume_feeds = True
         self.memo: dict[tuple[Any, ...], Value] = {}
         self.running: set[ast.AST] = set()
+        self.filling: set[int] = set()  # dicts that are becoming batches
         self.called: set[ast.AST] = set()
         self.ran_forwards: set[ast.AST] = set()
         self.closures: dict[ast.AST, Frame] = {}

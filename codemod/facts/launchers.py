@@ -20,25 +20,34 @@ TOGETHER = frozenset(
     [*AGREES, "wait_for_everyone", "barrier", "backward", "save_checkpoint", "save_state", "load_state",
      "load_checkpoint", "get_state_dict", "save_model"]
 )  # fmt: skip
+OF_FABRIC = ("save", "load", "load_raw", "clip_gradients")
 ENGINE = ("backward", "step", "save_checkpoint", "load_checkpoint")
 
 
-def is_launcher(ip: Interpreter, value: Value) -> bool:
+def is_launcher(ip: Interpreter, value: Value, names: tuple[str, ...] = (".Accelerator", ".Fabric")) -> bool:
     """Whether a value is an `Accelerator` or a `Fabric`."""
     refs = [ip.heap[cell].ref or "" for cell in value.objs]
-    return any(ref.startswith("accelerate.") or ref.endswith(".Fabric") for ref in refs)
+    return any(ref.endswith(names) or (ref.startswith("accelerate.") and len(names) > 1) for ref in refs)
+
+
+def _is_metric(ip: Interpreter, value: Value) -> bool:
+    """Whether a value is a metric of torchmetrics, whose result is that of all processes."""
+    return any((ip.heap[cell].ref or "").startswith("torchmetrics.") for cell in value.objs)
 
 
 def method(
     ip: Interpreter, name: str, receiver: Value, arguments: Arguments, node: ast.Call, frame: Frame
 ) -> Value | None:
     """Value of a method of such an object, or of an engine; `None` if it is of another."""
+    if name == "compute" and _is_metric(ip, receiver):
+        ip.made.together[node] = name
+        return None
     launcher = is_launcher(ip, receiver)
     engine = receiver.wrapped and receiver.has(Role.MODEL) and name in ENGINE
     if not (launcher or engine):
         return None
     given = [value for _, value in arguments.positional]
-    if name in TOGETHER:
+    if name in TOGETHER or (name in OF_FABRIC and not engine and is_launcher(ip, receiver, (".Fabric",))):
         ip.made.together[node] = name
     if name == "backward":
         loss = given[0] if given else EMPTY
@@ -53,7 +62,7 @@ def method(
     if name in AGREES and given:
         return agreed(given[0])
     if name == "unwrap_model" and given:
-        return replace(given[0], wrapped=False)
+        return replace(given[0], wrapped=False, ranks=given[0].ranks - ranks.WRAPPER)
     return None
 
 
@@ -67,7 +76,7 @@ def wrapped(ip: Interpreter, value: Value) -> Value:
     """A model is wrapped, a loader gives each process batches of its own."""
     if value.has(Role.LOADER):
         ip.made.apart.update(value.sources)
-    return replace(value, wrapped=True) if value.has(Role.MODEL) else value
+    return replace(value, wrapped=True, ranks=value.ranks | ranks.WRAPPER) if value.has(Role.MODEL) else value
 
 
 def agreed(value: Value) -> Value:

@@ -155,15 +155,20 @@ def fill(ip: Interpreter, shape: Value, sources: frozenset[ast.AST], sharded: bo
 
 
 def _fill_dict(ip: Interpreter, shape: Value, sources: frozenset[ast.AST], sharded: bool, collated: bool) -> Value:
-    """A batch of samples that are dicts: a dict of batches."""
-    cells = set()
+    """A batch of samples that are dicts: a dict of batches. Each is filled once: it may hold itself."""
+    cells, outermost = set(), not ip.filling
     for index in shape.objs:
         sample = ip.heap[index]
         cell = ip.heap.allocate(sample.node, "rows" if ip.sites.quiet else "batch", loops=sample.loops)
+        cells.add(cell)
+        if index in ip.filling:
+            continue
+        ip.filling.add(index)
         for name, value in sample.attrs.items():
             ip.heap.store(cell, name, fill(ip, leafless(ip, value, collated), sources, sharded, collated))
         ip.heap.add(cell, fill(ip, Value(), sources, sharded))
-        cells.add(cell)
+    if outermost:
+        ip.filling.clear()
     return Value(objs=frozenset(cells), sources=sources)
 
 

@@ -46,6 +46,15 @@ FSDP2 = (
     "from torch.distributed.checkpoint.state_dict import get_model_state_dict\n"
     "from torch.distributed.fsdp import fully_shard\n"
 )
+NORMED = """
+class Normed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net, self.norm = Net(), nn.BatchNorm1d(3)
+
+    def forward(self, x):
+        return self.norm(self.net(x))
+"""
 SHARDED = "model = Net().to(device)\nfully_shard(model)\nopt = torch.optim.SGD(model.parameters(), lr=0.1)\n"
 PLATEAU = "plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(opt)"
 
@@ -241,6 +250,34 @@ CORRECT = {
     "what is stored of all": script(
         after_step="mean = average(loss).item()",
         after="if rank == 0:\n    torch.save({'model': model.module.state_dict(), 'loss': mean}, 'model.pt')",
+    ),
+    "saved for a call that gives a model": script(
+        head="def state(path, model=None):\n    if model is not None:\n        torch.save(model.state_dict(), path)\n"
+        "    else:\n        return torch.load(path, map_location='cpu')\n",
+        before="state('model.pt')",
+        after="if rank == 0:\n    state('model.pt', model.module)",
+    ),
+    "a case of one": script(
+        after="match rank:\n    case 0:\n        torch.save(model.module.state_dict(), 'model.pt')"
+    ),
+    "a batch that is not there": script(step="if x is None:\n    continue\n" + STEP),
+    "a sample that holds itself": script(
+        head="class Data(TensorDataset):\n    def __getitem__(self, i):\n        sample = {'x': self.tensors[0][i], 'y': i}\n"
+        "        sample['all'] = {'inner': sample}\n        return sample\n",
+        data=DATA.replace("TensorDataset(", "Data("),
+    )
+    .replace("for x, y in loader:", "for batch in loader:")
+    .replace(
+        "x, y = x.to(device), y.to(device)", "x, y = batch['x'].to(device), batch['all']['inner']['y'].to(device)"
+    ),
+    "an evaluation past the wrapper, on one": script(
+        head=NORMED, model=MODEL.replace("Net()", "Normed()"), after_epoch="if rank == 0:\n    out = model.module(x)"
+    ),
+    "an evaluation on one, without buffers": script(after_epoch="if rank == 0:\n    out = model(x)"),
+    "buffers of each": script(
+        head=NORMED,
+        model=MODEL.replace("Net()", "Normed()").replace("[local]", "[local], broadcast_buffers=False"),
+        after_epoch="if rank == 0:\n    out = model(x)",
     ),
     "a buffer in memory": script(
         after="import io\nbuffer = io.BytesIO()\ntorch.save(model.module.state_dict(), buffer)"
@@ -522,6 +559,19 @@ FAULTS = {
             after="",
         ),
         [("DST651", "out = model(x)")],
+    ),
+    "an evaluation with buffers on one": (
+        script(head=NORMED, model=MODEL.replace("Net()", "Normed()"), after_epoch="if rank == 0:\n    out = model(x)"),
+        [("DST651", "out = model(x)")],
+    ),
+    "a metric on one": (
+        script(
+            head="import torchmetrics\n",
+            before="right = torchmetrics.Accuracy('multiclass', num_classes=3)",
+            after_step="right.update(model(x), y)",
+            after_epoch="if rank == 0:\n    print(right.compute())",
+        ),
+        [("DST651", "print(right.compute())")],
     ),
     "parts on one": (
         script(
