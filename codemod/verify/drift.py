@@ -62,9 +62,10 @@ def forgive(outcome: Outcome, drift: Outcome) -> None:
         check.differ -= count
         worst = max(forgiven, key=lambda row: (math.isfinite(row.difference), row.difference))
         check.worst = check.rows[0] if check.rows else replace(worst, excess=1.0, also=())
+        far = moves.reach(worst)
         check.notes.append(
             f"{count} beyond the plain tolerance as in the original itself, whose values a last digit of its "
-            f"weights moves by {moves.reach(worst):.1e}"
+            f"weights moves by {f'{far:.1e}' if far else 'a unit of their last printed digit'}"
         )
         names = [row.what for row in forgiven if row.original.endswith(BYTES)]
         if names:

@@ -49,6 +49,7 @@ def doubt_noise(outcome: Outcome, again: Outcome) -> None:
                 rows.setdefault(row.like, []).append(row)
         found = [row for some in rows.values() if told_by(some) for row in some]
         if found:
+            check.noise = [row for row in check.noise if row not in found]
             check.put_back(found)
             check.notes.append(f"the original repeats {len(found)} of these exactly, so they are no times")
 

@@ -29,7 +29,7 @@ from .request import Request
 from .running import Job, python, run
 from .setting import prepare
 from .sources import Program, Unable, check_inside, how_to_run, is_converted, rewritten
-from .telling import facts, failure, findings, refusal, told
+from .telling import facts, failure, findings, reached, refusal, told
 from .watch import Follower, Watch
 
 
@@ -127,22 +127,25 @@ class Session:
         job = self.job(f"rewritten-{backend}", program, self.request.processes, values)
         done, ended = self.run(job, f"rewritten script ({backend}) on {processes(self.request)}", expected.trace.losses)
         how = f" on {processes(self.request)}, {where(self.setting.device)}"
+        by_hand = not any(map(is_converted, [read(path) for path in self.setting.files])) and not program.texts
         if not ended.well:
             lines = failure("the rewritten script", job, ended, self.request.limit)
             lines[0] += f" (the original ran well, in {expected.seconds:.0f} s)"
-            return Outcome(backend, how, unable=lines, notes=list(self.setting.notes))
+            lines[1:1] = reached(expected, done)
+            return Outcome(backend, how, unable=lines, notes=list(self.setting.notes), by_hand=by_hand)
         precision = str(values["precision"])
         outcome = compared(
             backend, expected, done, tolerance_of(precision, self.request.tolerance), self.request.ignore
         )
         outcome.how = how
-        outcome.by_hand = not any(map(is_converted, [read(path) for path in self.setting.files])) and not program.texts
+        outcome.by_hand = by_hand
         outcome.notes = [*self.setting.notes, *told(self.request, values, expected, done, self.copies.values())]
         doubt_rounding(outcome)
         if self.drift is not None or may_be_rounding(outcome):
             forgive(outcome, self.drifted(expected))
             doubt_noise(outcome, self.drifted(expected))
         if may_be_noise(outcome):
+            doubt_noise(outcome, self.repeated(expected))
             excuse(outcome, self.repeated(expected))
         if not outcome.equal:
             outcome.causes = causes(self.evidence(outcome, program, values, expected))

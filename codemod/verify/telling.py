@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ..findings import Finding
+from ..phrases import plural
 from ..spawned import Ended, tail
 from .mirror import Mirror
 from .numbers import REDUCED
@@ -65,6 +66,12 @@ def failure(what: str, job: Job, ended: Ended, limit: float) -> list[str]:
     where = f" in process {rank}" if job.processes else ""
     lines = tail(job.file(rank, "err")) or ["(it wrote nothing to standard error)"]
     return [f"{what} failed{where} ({how})", *(line.replace(job.root, job.source) for line in lines)]
+
+
+def reached(expected: Done, done: Done) -> Iterator[str]:
+    """How far a run came that did not end well."""
+    if expected.trace.losses:
+        yield f"it had made {len(done.trace.losses)} of {plural(len(expected.trace.losses), 'backward call')}"
 
 
 def facts(job: Job) -> dict[str, Any]:
