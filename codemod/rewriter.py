@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
+from .findings import finding
 from .folders import project_root, within
 from .nearby import Nearby
 from .options import Options
@@ -18,6 +19,8 @@ from .source import SourceError
 Attempt = Callable[[str, Callable[[], None]], None]
 Planner = Callable[[Program, Options], "list[tuple[Module, Plan]]"]
 
+IN_PART = "It can't be converted in part: what is refused in it keeps the rest of it from being understood."
+IN_PART_HINT = "change what is refused first, then convert the whole"
 GRACE = 4  # a second conversion may take so many times the budget of the first
 
 
@@ -183,5 +186,13 @@ class Rewriter:
                 raise InternalError(f"{module.path}: the converted program takes too long to analyse")
             text = texts.get(real(module.path))
             if text is not None and apply_to(text, plan.edits) != text:
+                if options.partial and any(path in file.plans and file.refused(path) for file in self._files.values()):
+                    return self._take_back(path)
                 kinds = ", ".join(sorted({edit.kind for edit in plan.edits}))
                 raise InternalError(f"{module.path}: a second conversion would change the file again ({kinds})")
+
+    def _take_back(self, path: str) -> None:
+        """Leave a script alone with its modules: what is refused in it keeps the rest from being understood."""
+        for file in self._files.values():
+            if path in file.plans and file.text is not None:
+                file.text, file.changes, file.unsafe = None, (), finding("DST902", None, IN_PART, IN_PART_HINT)

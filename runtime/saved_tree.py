@@ -37,15 +37,23 @@ def encode(value: Any, key: str, tensors: Tensors, code: bool = False) -> Any:
     Raises:
         Unstorable: it holds something else.
     """
+    try:
+        return _encode(value, key, tensors, code)
+    except RecursionError:
+        pass  # what is said instead needs the stack
+    raise Unstorable(f"{key} holds itself, or is nested too deeply. Pass what it holds, as a flat list or dict.")
+
+
+def _encode(value: Any, key: str, tensors: Tensors, code: bool) -> Any:
     kind = type(value)
     if kind in PLAIN:
         return value
     if isinstance(value, (Tensor, Piece)):
         return {"tensor": _enter(value, key, tensors)}
     if kind is list:
-        return [encode(item, f"{key}.{k}", tensors, code) for k, item in enumerate(value)]
+        return [_encode(item, f"{key}.{k}", tensors, code) for k, item in enumerate(value)]
     if kind in (tuple, set, frozenset, torch.Size):
-        return {kind.__name__: [encode(item, f"{key}.{k}", tensors, code) for k, item in enumerate(value)]}
+        return {kind.__name__: [_encode(item, f"{key}.{k}", tensors, code) for k, item in enumerate(value)]}
     if kind in (dict, OrderedDict):
         return _encode_mapping(value, key, tensors, code)
     if kind is defaultdict and (code or value.default_factory in FACTORIES):
@@ -87,7 +95,7 @@ def _enter(value: Any, key: str, tensors: Tensors) -> str:
 
 def _encode_mapping(value: Mapping[Any, Any], key: str, tensors: Tensors, code: bool) -> Any:
     name = "ordered" if isinstance(value, OrderedDict) else "dict"
-    items = [[encode(k, key, tensors), encode(item, f"{key}.{k}", tensors, code)] for k, item in value.items()]
+    items = [[_encode(k, key, tensors, False), _encode(item, f"{key}.{k}", tensors, code)] for k, item in value.items()]
     if all(type(k) is str for k in value):
         return {name: dict(items)}
     return {f"{name} items": items}

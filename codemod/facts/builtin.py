@@ -13,6 +13,7 @@ from . import (
     dims,
     expressions,
     loops,
+    numbered,
     order,
     reflection,
     row_loops,
@@ -58,7 +59,7 @@ def _enumerate(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Fra
     rows = bool(arguments.positional) and collating.picked(ip, arguments.positional[0][1], frame)
     index = HOST
     if len(arguments.all) == 1 and row_loops.collected(ip, node.args[0], frame):
-        index = Value(batch=Batch(Dep.SAMPLE, reason=row_loops.POSITION))
+        index = numbered.numbered(ip, Value(batch=Batch(Dep.SAMPLE, reason=row_loops.POSITION)), node, frame)
     return Value(element=Value(items=(index, element_of(ip, arguments, 0, frame))), rows=rows)
 
 

@@ -11,6 +11,7 @@ from . import (
     deciding,
     dims,
     loops,
+    numbered,
     pieces,
     row_loops,
     sinks,
@@ -134,7 +135,8 @@ def span(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) ->
         # Over this rank's rows: local as an index, whole where a loop goes over it.
         reason = row_loops.POSITION if frame.forward and not ip.sites.quiet else ""
         batch = Batch(Dep.SAMPLE, dim=0, ndim=1, reason=reason)
-        return Value(batch=batch, sources=rows[0].sources, built=frozenset({node}))
+        value = Value(batch=batch, sources=rows[0].sources, built=frozenset({node}))
+        return numbered.numbered(ip, value, node, frame)
     for operand, value in arguments.all:
         sinks.as_global(ip, operand, value, frame)
         deciding.measured(ip, operand, value, frame)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from . import alike, collating, combining, deciding, naming, sinks
+from . import alike, collating, combining, deciding, naming, numbered, sinks
 from .local import deep_sources
 from .marks import Draw
 from .replacing import replace
@@ -125,7 +125,8 @@ def _with_rows(
         return value
     value = replace(value, built=frozenset({node}))
     if name in _RANGES:
-        return replace(value, origin=node, batch=replace(value.batch, ndim=2 if name == "eye" else 1))
+        value = replace(value, origin=node, batch=replace(value.batch, ndim=2 if name == "eye" else 1))
+        return numbered.numbered(ip, value, node, frame)
     return value
 
 

@@ -19,6 +19,7 @@ from . import (
     following,
     loops,
     narrowing,
+    numbered,
     operators,
     order,
     pieces,
@@ -55,6 +56,8 @@ def evaluate(ip: Interpreter, node: ast.expr, frame: Frame) -> Value:
     value = bends.followed(ip, node, edited.as_edited(ip, node, value), frame)
     if ip.program.by_hand:
         value = following.followed(ip, node, value, frame)
+    elif frame.forward and ip.made.numbered:
+        value = numbered.followed(ip, node, value)
     if value.also:
         # In another branch it is a batch made by hand, and here it has this rank's rows.
         for picked in order.nodes(ip, value.also):

@@ -6,6 +6,7 @@ import ast
 from typing import TYPE_CHECKING
 
 from . import (
+    alike,
     attributes,
     changes,
     collating,
@@ -84,6 +85,8 @@ def call(ip: Interpreter, ref: str, arguments: Arguments, node: ast.Call, frame:
     by_hand = collectives.call(ip, ref, arguments, node, frame) if ip.program.by_hand else None
     if by_hand is not None:
         return by_hand
+    if ref.startswith(alike.SHARED):
+        alike.drawn(ip, arguments, node, frame)
     if ref == "functools.partial":
         return partial.make(ip, arguments, node, frame)
     if ref in _PASS_THROUGH:
@@ -246,6 +249,8 @@ def unknown(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame,
         return made
     if frame.forward and any(v.is_sample for _, v in arguments.all):
         return _in_forward(ip, arguments, node, frame, ref)
+    if frame.forward and ref.startswith("numpy.") and creation.is_creation(ref[6:]):
+        return tensors.apply(ip, ref[6:], arguments.positional, arguments.keywords, node, frame)
     taint = union(v.params for _, v in arguments.all)
     shaped = any(
         creation.counts_rows(ip, operand) or v.origin is not None or v.batch.exact or v.rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 
-from .values import EMPTY, FunctionRef, Role, Value, cut, join
+from .values import EMPTY, Dep, FunctionRef, Role, Value, cut, join
 
 _DICTS = {"dict", "defaultdict", "OrderedDict", "Counter"}
 VARS = "vars"
@@ -132,6 +132,19 @@ class Heap:
         if new != cell.element:
             cell.element = new
             self.changed = True
+
+    def outlive(self, index: int, value: Value) -> None:
+        """A list or dict that is put into a container while it holds nothing lives on with it: `kept[key] = []`."""
+        loops = self.cells[index].loops
+        for item in value.objs:
+            cell = self.cells[item]
+            plain = cell.cls is None and cell.ref is None and not cell.roles
+            empty = cell.element.dep is Dep.BOTTOM and cell.element.items is None
+            if plain and empty and len(cell.loops) > len(loops) and cell.loops[: len(loops)] == loops:
+                cell.loops = loops
+                self.changed = True
+                for held in (cell.element, *cell.attrs.values()):
+                    self.outlive(item, held)
 
     def grown(self, value: Value) -> Value:
         """What lists that began with known members hold besides: `layers = [nn.Linear(4, 4)]`, `layers.append(norm)`.

@@ -73,6 +73,7 @@ class Made:
         unclear: those of which that isn't known.
         together: calls of libraries that all processes must make, by what they do.
         agreed: functions with the parameters that they give to a collective.
+        numbered: expressions of forwards that number the rows of a slice.
         filled: hand-made batches into which rows are written after they were made.
     """
 
@@ -104,6 +105,7 @@ class Made:
     partials: dict[int, Arguments] = field(default_factory=dict)
     written: dict[ast.Call, ast.Call | None] = field(default_factory=dict)
     batch_functions: set[ast.AST] = field(default_factory=set)
+    numbered: set[ast.AST] = field(default_factory=set)
     filled: set[ast.AST] = field(default_factory=set)
     apart: set[ast.AST] = field(default_factory=set)
     unclear: set[ast.AST] = field(default_factory=set)

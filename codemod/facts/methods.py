@@ -244,7 +244,7 @@ def _of_container(ip: Interpreter, name: str, cell: int, arguments: Arguments, n
     from . import stores
 
     held = ip.heap[cell]
-    if name in ("append", "add", "appendleft", "insert", "extend", "update", "setdefault"):
+    if name in ("append", "add", "appendleft", "insert", "extend", "update", "setdefault", "__setitem__"):
         for operand, value in arguments.positional[-1:]:
             if expressions.has_sample(value) and stores.outlives_batch(ip, cell, frame):
                 value = sinks.gather(ip, operand, value, frame)
@@ -254,13 +254,18 @@ def _of_container(ip: Interpreter, name: str, cell: int, arguments: Arguments, n
             for kept in value.objs if name == "update" and held.is_dict else ():
                 for key, member in ip.heap[kept].attrs.items():
                     ip.heap.store(cell, key, member)
+            if name in ("setdefault", "__setitem__"):
+                ip.heap.outlive(cell, value)
             ip.heap.add(cell, loops.element(ip, value, frame) if name == "extend" else value)
             held.rows = held.rows or collating.in_loop_over_rows(ip, held.loops, frame)
             row_loops.kept(ip, cell, frame, whole=name in ("append", "insert", "appendleft"))
+            named = arguments.get(0, "key").const if name in ("setdefault", "__setitem__") else None
+            if isinstance(named, str):
+                ip.heap.store(cell, named, value)
         for key, (_, value) in arguments.keywords.items():
             ip.heap.store(cell, key, value)
-        return HOST
-    if name in ("get", "pop"):
+        return held.element if name == "setdefault" else HOST
+    if name in ("get", "pop", "__getitem__"):
         wanted = arguments.get(0, "key").const
         if isinstance(wanted, str) and wanted in held.attrs:
             return held.attrs[wanted]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from . import attributes, combining, containers, hooks, losscalls, losses, naming, packing
+from . import attributes, combining, containers, hooks, losscalls, losses, naming, numbered, packing
 from .local import is_local
 from .marks import Split
 from .replacing import replace
@@ -43,7 +43,9 @@ def _run(ip: Interpreter, cell: int, arguments: Arguments, node: ast.Call, frame
         method = ip.classes.runs(held.cls) if is_model else ip.classes.method(held.cls, "__call__")
         if method is not None:
             ref = FunctionRef(method, cell)
-            return calls.invoke(ip, ref, arguments, node, frame, forward=frame.forward or is_like_prepared(ip, cell))
+            forward = frame.forward or is_like_prepared(ip, cell)
+            result = calls.invoke(ip, ref, arguments, node, frame, forward=forward)
+            return numbered.returned(ip, result, frame) if forward else result
     in_turn = containers.run(ip, cell, arguments, node, frame)
     return in_turn if in_turn is not None else _library_module(ip, held.ref, held.node, arguments, node, frame)
 
@@ -70,11 +72,11 @@ def run_method(ip: Interpreter, ref: FunctionRef, arguments: Arguments, node: as
     if frame.forward or ref.node in ip.made.training_defs or not is_like_prepared(ip, ref.bound):
         return calls.invoke(ip, ref, arguments, node, frame)
     if not attributes.is_prepared(ip, ref.bound):
-        return calls.invoke(ip, ref, arguments, node, frame, forward=True)
+        return numbered.returned(ip, calls.invoke(ip, ref, arguments, node, frame, forward=True), frame)
     name = getattr(ref.node, "name", "")
     if ref.node in ip.made.step_defs and ref.node not in ip.made.inner_defs:
         return calls.invoke(ip, ref, arguments, node, frame)
-    result = calls.invoke(ip, ref, arguments, node, frame, forward=True)
+    result = numbered.returned(ip, calls.invoke(ip, ref, arguments, node, frame, forward=True), frame)
     if name not in ("forward", "__call__") and _reduces(ip, result) and ref.node not in ip.made.step_defs:
         ip.made.step_defs.add(ref.node)
         ip.sites.changed = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import TYPE_CHECKING
 
 from . import attributes, containers, modules
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
     from .arguments import Arguments
     from .interpreter import Frame, Interpreter
 
+ANY = ".*"
+PLACES = re.compile(r"%[sd]|\{[^}]*\}")
+
 
 def getattr_of(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
     base, name = arguments.get(0, "object"), arguments.get(1, "name").const
@@ -20,10 +24,50 @@ def getattr_of(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Fra
     if base.ref is not None:
         return Value(ref="|".join(f"{ref}.<dynamic>" for ref in base.ref.split("|")))
     held = [module for module in (modules.of_cell(ip, cell) for cell in base.objs) if module is not None]
+    named = _named_like(ip, base, node)
+    if named:
+        return join_all([*(attributes.get(ip, base, item, node, frame) for item in named), arguments.get(2, "default")])
     parts = containers.parts(ip, base)
     if parts != EMPTY:
         return parts
     return join_all(modules.any_of(ip, module) for module in held) if held else HOST
+
+
+def _named_like(ip: Interpreter, base: Value, node: ast.Call) -> list[str]:
+    """The attributes and methods of objects that a name put together of texts may mean: `f"on_{event}"`."""
+    pattern = _pattern(node.args[1]) if len(node.args) > 1 else ANY
+    cells = [ip.heap[cell] for cell in base.objs]
+    classes = [cls for cell in cells if cell.cls is not None for cls in ip.classes.lineage(cell.cls)]
+    methods = {item.name for cls in classes if isinstance(cls, ast.ClassDef) for item in cls.body
+               if isinstance(item, ast.FunctionDef) and not item.name.startswith("__")}  # fmt: skip
+    if pattern == ANY:  # what is called so somewhere: `{"train": 1, "test": 2}[phase]`
+        parent = ip.parents.get(node)
+        called = isinstance(parent, ast.Call) and parent.func is node
+        return sorted(methods & _texts(ip)) if called and methods else []
+    names = methods.union(*(cell.attrs for cell in cells))
+    return sorted(name for name in names if re.fullmatch(pattern, name))
+
+
+def _texts(ip: Interpreter) -> set[str]:
+    """All texts of the program."""
+    nodes = (node for module in ip.program.modules for node in module.nodes if isinstance(node, ast.Constant))
+    return {node.value for node in nodes if isinstance(node.value, str)}
+
+
+def _pattern(node: ast.expr) -> str:
+    """What texts an expression may give, as a regular expression."""
+    if isinstance(node, ast.Constant):
+        return re.escape(str(node.value))
+    if isinstance(node, ast.JoinedStr):
+        return "".join(map(_pattern, node.values))
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        return _pattern(node.left) + _pattern(node.right)
+    left = node.left if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod) else None
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "format":
+        left = node.func.value
+    if isinstance(left, ast.Constant) and isinstance(left.value, str):
+        return ANY.join(map(re.escape, PLACES.split(left.value)))
+    return ANY
 
 
 def setattr_of(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:

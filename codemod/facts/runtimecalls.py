@@ -70,6 +70,10 @@ def call(ip: Interpreter, name: str, arguments: Arguments, node: ast.Call, frame
     return Value(batch=GLOBAL)
 
 
+TRAINED = "backward() runs inside a forward: what is trained there sees the rows of one process's slice."
+TRAINED_HINT = "train in a function that no forward calls, where the loss is reduced"
+
+
 def _note_step(ip: Interpreter, frame: Frame) -> None:
     """A method in which the runtime was called already is no part of a forward."""
     current: Frame | None = frame
@@ -87,7 +91,8 @@ def backward(
     """A backward: its loss must be global; the loops and functions around it train."""
     ip.made.backwards[node] = None
     _note_training(ip, frame)
-    inner_gradient(ip, loss, None, node, frame)
+    if frame.forward:
+        ip.sites.report("DST124", node, TRAINED, TRAINED_HINT)
     for operand, _ in operands[:1]:
         if loss.batch.reason == divisors.HIDDEN:
             ip.sites.report("DST116", operand)

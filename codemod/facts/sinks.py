@@ -99,11 +99,20 @@ def _parts(node: ast.expr) -> list[ast.expr]:
 
 
 def _keep_count(ip: Interpreter, node: ast.expr, frame: Frame) -> None:
-    if is_runtime_argument(ip, node):
+    if is_runtime_argument(ip, node) or _is_unpacked(ip, node):
         return
     value = ip.current.get(node)
     of = of_text(ip, node, value, frame) if value is not None else None
     ip.sites.keep(ip.sites.counts, node, Count(node, of))
+
+
+def _is_unpacked(ip: Interpreter, node: ast.expr) -> bool:
+    """Whether an expression is several named arguments, which no runtime call takes for a number; that is reported."""
+    parent = ip.parents.get(node)
+    found = isinstance(parent, ast.keyword) and parent.arg is None
+    if found:
+        ip.sites.report("DST110", node, "What depends on the batch among these arguments can't be told.")
+    return found
 
 
 def _is_rows(ip: Interpreter, node: ast.expr) -> bool:

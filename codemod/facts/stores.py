@@ -167,6 +167,7 @@ def _item(ip: Interpreter, target: ast.Subscript, value: Value, frame: Frame) ->
     if ip.program.by_hand and isinstance(target.value, ast.Name) and not base.objs and ranks.held(ip, value):
         ip.bind(target.value.id, ranks.added(base, ranks.held(ip, value)), frame)
     for cell in base.objs:
+        ip.heap.outlive(cell, value)
         if isinstance(index.const, str):
             ip.heap.store(cell, index.const, value)
         ip.heap.add(cell, keep(ip, cell, value, frame, statement))

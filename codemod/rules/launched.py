@@ -138,16 +138,11 @@ def told(facts: Facts, key: ast.expr, names: Collection[str] = TOLD) -> tuple[st
     found = key.value if isinstance(key, ast.Constant) else facts.value(key).const
     if isinstance(found, str):
         return (found if found in names else ""), True
-    return next((name for name in sorted(mentioned(facts)) if name in names), ""), False
+    return next((name for name in sorted(facts.worked_out(mentioned)) if name in names), ""), False
 
 
 def mentioned(facts: Facts) -> frozenset[str]:
     """Variables of launchers that the program names anywhere but where one is asked for."""
-    return facts.worked_out(named_elsewhere)
-
-
-def named_elsewhere(facts: Facts) -> frozenset[str]:
-    """The same, found anew."""
     texts = ((file, node) for file in facts.program for node in file.nodes if isinstance(node, ast.Constant))
     named = ((file, node) for file, node in texts if isinstance(node.value, str) and node.value in TOLD)
     return frozenset(str(node.value) for file, node in named if not is_key(file, node))
@@ -201,7 +196,8 @@ def truth(facts: Facts, test: ast.expr) -> bool | None:
         parts = [truth(facts, value) for value in test.values]
         return ends if ends in parts else None if None in parts else not ends
     name, found = asked(facts, test)
-    return {"True": True, "False": False, "None": False}.get(found) if name and isinstance(found, str) else None
+    answers: dict[str, bool] = {"True": True, "False": False, "None": False}
+    return answers.get(found) if name and isinstance(found, str) else None
 
 
 def imported(facts: Facts) -> Iterator[str]:

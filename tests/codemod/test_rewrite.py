@@ -168,6 +168,16 @@ def test_mistakes_of_a_rule_are_internal_errors(monkeypatch, edits, message):
     assert message in str(error.value)
 
 
+def test_what_is_understood_in_part_only_is_left_alone(monkeypatch):
+    """What stands beside a refused place may look otherwise once the rest is converted."""
+    refusal = finding("DST110", Span(2, 4, 2, 11))
+    plan = Plan([InsertBefore(Span(2, 0, 2, 1), "m()", kind="k")], [refusal], True, True)
+    monkeypatch.setattr(rewriter, "make_plans", lambda program, options: [(m, plan) for m in program.modules])
+    result = run("import torch\nx = loss(a)\n", partial=True)
+    assert result.data == result.before
+    assert [item.code for item in result.findings] == ["DST902", "DST110"]
+
+
 def test_long_sums_and_chains():
     chain = "".join(f"elif a == {number}:\n    pass\n" for number in range(150))
     source = "import torch\nx = " + " + ".join(["loss(a)"] * 400) + f"\nif a:\n    pass\n{chain}"

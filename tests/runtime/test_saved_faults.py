@@ -233,6 +233,10 @@ def test_values_come_back_as_they_were_and_others_are_refused(tmp_path: Path) ->
     ):
         with pytest.raises(Unstorable, match="options"):
             runtime.save_state(tmp_path, options=value)
+    endless: list[object] = [1]
+    endless.append(endless)
+    with pytest.raises(Unstorable, match="options holds itself"):
+        runtime.save_state(tmp_path, options=endless)
 
 
 def unalike(folder: str) -> list[str]:
