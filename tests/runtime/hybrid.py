@@ -16,7 +16,7 @@ from tests.runtime.programs import PROGRAMS, Original, batches, gap, model
 LAYOUTS = {"blocks": (0, 0), "root": (10**9, 2**31)}
 PLANS = {
     "blocks": ("late_part", "large_raw"),
-    "root": ("held_in_a_container", "evaluation_between"),
+    "root": ("evaluation_between",),
 }
 
 
