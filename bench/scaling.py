@@ -2,6 +2,7 @@
 
     python bench/scaling.py                                        # the points that lie beside this file
     python bench/scaling.py results.jsonl --model gpt2-774m        # those that bench/throughput measured
+    python bench/scaling.py --model llama-7b                       # not measured: the speed of the fastest that was
     python bench/scaling.py --nic 25e9 --gpus 4 --svg scaling.svg  # other machines; a plot
 
 The formula and its sources: `scaling_model.py`. Weak scaling: each GPU keeps its batch. Strong scaling: the step keeps
@@ -18,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from scaling_fit import TASKS, Fit, fit, read
+from scaling_fit import TASKS, Fit, Sought, fit, read
 from scaling_model import BACKENDS, Machine, Task, predict
 from scaling_plot import Line, plot
 
@@ -55,13 +56,19 @@ def main() -> None:
     parser.add_argument("--memory", type=float, default=default.memory, help="bytes/s that an optimizer moves")
     parser.add_argument("--svg", type=Path, help="draw a plot into this file")
     parser.add_argument("--json", action="store_true", help="JSON lines in place of tables")
+    parser.add_argument("--capacity", type=float, default=default.capacity, help="bytes of a GPU")
     args = parser.parse_args()
-    machine = Machine(args.gpus, args.inside, args.nic, args.hop_inside, args.hop_between, args.memory)
+    names = ("gpus", "inside", "nic", "hop_inside", "hop_between", "memory", "capacity")
+    machine = Machine(**{name: getattr(args, name) for name in names})
     points = read(args.files, TASKS, args.precision)
     task = replace(TASKS[args.model], wide=4 if args.precision == "fp32" else 2)
-    if not any(point.task.name == args.model for point in points):
-        parser.error(f"no step of {args.model} in {args.precision} was measured in {', '.join(map(str, args.files))}")
+    if not points:
+        parser.error(f"no step in {args.precision} was measured in {', '.join(map(str, args.files))}")
     found = fit(points, machine)
+    if args.model not in found.fitted.speed:
+        fastest = max(found.fitted.speed.values())
+        found.fitted.speed[args.model] = fastest
+        found.sought.append(Sought(f"speed {args.model}", fastest, fastest, False, "FLOP/s"))
     rows = list(scaling(task, found, args.samples))
     if args.json:
         sys.stdout.writelines(json.dumps(row) + "\n" for row in rows)

@@ -38,6 +38,7 @@ COPIES = (7e-12, 3.0)
 TASKS = {
     "gpt2-124m": Task("gpt2-124m", 124.4e6, 12, 1024, 16),
     "gpt2-774m": Task("gpt2-774m", 774.0e6, 36, 1024, 8),
+    "llama-7b": Task("llama-7b", 6.74e9, 32, 2048, 2),
 }
 
 
@@ -84,9 +85,9 @@ def read(files: Iterable[Path], tasks: dict[str, Task], precision: str) -> list[
     """Measured steps from JSON lines, as the throughput benchmark writes them.
 
     Of each backend the first contender of `CONTENDERS` that was measured counts. Keys that are read: `model`,
-    `contender`, `world`, `precision`, `batch` (samples of a process), and `rate` (tokens or samples per second, all
-    processes together) or `p50` (seconds of a step); rows with an `error`, and those that accumulate or print each
-    step, are left out.
+    `contender`, `world`, `precision`, `batch` (samples of a process), `again` (see `Task`), and `rate` (tokens or
+    samples per second, all processes together) or `p50` (seconds of a step); rows with an `error`, and those that
+    accumulate or print each step, are left out.
     """
     rows = [json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines() if line]
     rows = [row for row in rows if row["precision"] == precision and row["model"] in tasks and not row.get("error")]
@@ -101,7 +102,7 @@ def read(files: Iterable[Path], tasks: dict[str, Task], precision: str) -> list[
 
 
 def _point(row: dict[str, Any], task: Task, backend: str) -> Point:
-    task = replace(task, batch=row["batch"])
+    task = replace(task, batch=row["batch"], again=row.get("again"))
     units = row["world"] * row["batch"] * task.tokens
     seconds = units / row["rate"] if row.get("rate") else row["p50"]
     return Point(task, backend, row["world"], seconds)

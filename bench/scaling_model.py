@@ -18,7 +18,7 @@
 Bytes of a step, for P parameters, w bytes of a gathered parameter and v of a reduced gradient:
 
     ddp          reduce(vP)                                   in the backward
-    fsdp         gather(wP) a times, again in the backward where blocks are given back; scatter(vP)
+    fsdp         gather(wP) a times, again in the backward where memory demands it; scatter(vP)
     fsdp-hybrid  the same within a node of g GPUs; then reduce(vP/g) between nodes
     zero2        scatter(vP) in the backward; gather(wP) after the step, with nothing to hide it
     zero3        gather(wP) in each forward and in each backward; scatter(vP)
@@ -46,7 +46,7 @@ BACKENDS = ("ddp", "fsdp", "fsdp-hybrid", "zero2", "zero3")
 UPDATE = 28.0  # bytes that AdamW moves for a parameter in fp32: value, gradient and two moments read, three written
 BUCKET = 25 * 2**20  # bytes of a bucket of ddp
 ELEMENTS = 5e8  # of a bucket of DeepSpeed
-GIVEN_BACK = 2**31  # bytes of parameters from which fsdp gives gathered blocks back between forward and backward
+ROOM = 0.5  # part of a GPU's memory that a model may take for fsdp to keep gathered blocks for the backward
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,7 @@ class Task:
         tokens: of one sample (1 for images).
         batch: samples that one GPU computes at once.
         wide: bytes of a parameter in the type that computes, 2 for bf16 and fp16.
+        again: whether fsdp gathers blocks again in the backward; `None`: where memory demands it.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Task:
     tokens: int
     batch: int
     wide: int = 2
+    again: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,7 @@ class Machine:
         inside, nic: bytes per second of one GPU in a collective, to others of its node and to those of other nodes.
         hop_inside, hop_between: seconds that a message takes at least.
         memory: bytes per second that an optimizer moves.
+        capacity: bytes of a GPU.
     """
 
     gpus: int = 8
@@ -86,6 +89,7 @@ class Machine:
     hop_inside: float = 1.9e-6
     hop_between: float = 4e-6
     memory: float = 4e12
+    capacity: float = 141e9
 
 
 @dataclass(frozen=True)
@@ -202,6 +206,13 @@ def predict(
     return Times(compute, update, copies, exposed, host)
 
 
+def gathers_again(task: Task, width: int, machine: Machine) -> bool:
+    """Whether fsdp gives blocks back after the forward: Adam's 16 bytes in parts, and all parameters gathered."""
+    if task.again is not None:
+        return task.again
+    return 16 * task.params / width + task.wide * task.params > ROOM * machine.capacity
+
+
 def passes(
     task: Task, backend: str, group: Group, machine: Machine, compute: float, batches: int
 ) -> list[tuple[float, float, int]]:
@@ -218,7 +229,7 @@ def passes(
         return [(scatter, backward / batches, buckets), (gather, 0.0, buckets)]
     near = Group(group.inside, 1, group.rails) if backend == "fsdp-hybrid" else group
     gather, scatter = near.gather(weights, blocks, machine), near.gather(gradients, blocks, machine)
-    again = batches * gather if backend == "zero3" or 4 * task.params > GIVEN_BACK else 0.0
+    again = batches * gather if backend == "zero3" or gathers_again(task, near.size, machine) else 0.0
     if near is not group:  # parts travel between nodes while the next ones are made: the slower link counts
         across = Group(1, group.nodes, group.rails).reduce(gradients / near.size, blocks, machine)
         slow, fast = max(again + scatter, across), min(again + scatter, across)

@@ -71,7 +71,7 @@ def test_weak_scaling_is_at_most_perfect_and_hybrid_sharding_gains_where_links_b
     rows = {
         (name, row["scaling"], row["backend"], row["gpus"]): row
         for name, found in machines.items()
-        for row in scaling.scaling(TASK, found, 1024)
+        for row in scaling.scaling(replace(TASK, again=True), found, 1024)
     }
     sharded = 28 * TASK.params / MACHINE.memory  # the update of the whole, which sharding spares
     for (_, kind, backend, _), row in rows.items():
@@ -81,6 +81,13 @@ def test_weak_scaling_is_at_most_perfect_and_hybrid_sharding_gains_where_links_b
     whole, hybrid = (rows["slow", "weak", backend, 16]["seconds"] for backend in ("fsdp", "fsdp-hybrid"))
     assert hybrid < 0.7 * whole  # type: ignore[operator]
     assert ("fast", "weak", "fsdp-hybrid", 8) not in rows  # one node: the same as fsdp
+
+
+def test_blocks_are_kept_for_the_backward_where_memory_allows() -> None:
+    kept, again = (predict(replace(TASK, again=way), "fsdp", 64, MACHINE, FITTED).exposed for way in (False, True))
+    assert kept < again
+    assert predict(TASK, "fsdp", 64, MACHINE, FITTED).exposed == kept  # 16/64 + 2 GB of 141
+    assert predict(TASK, "fsdp", 64, replace(MACHINE, capacity=4e9), FITTED).exposed == again
 
 
 def test_strong_scaling_accumulates_what_does_not_fit_one_batch() -> None:
