@@ -69,6 +69,12 @@ def may_be_noise(outcome: Outcome) -> bool:
     return all(check.differ == len(check.rows) and all(map(may_change, check.rows)) for check in said)
 
 
+def saves_numbers(outcome: Outcome) -> bool:
+    """Whether numbers of files differ: where Adam follows a gradient that is all rounding, as that of a bias before
+    BatchNorm, a weight goes any way, and nothing else shows it."""
+    return any(math.isfinite(row.apart) for check in outcome.checks if check.name == "files" for row in check.rows)
+
+
 def may_change(row: Row) -> bool:
     """Whether a row compares numbers, files byte by byte, or numbers in their names."""
     return math.isfinite(row.apart) or row.original.endswith(BYTES) or row.like.startswith(NAME)

@@ -24,7 +24,7 @@ from .losses import joined, read_trace
 from .mirror import SCRATCH, Mirror, mirror
 from .numbers import tolerance_of
 from .outcome import Done, Outcome, compared
-from .repeats import doubt_noise, doubt_rounding, excuse, may_be_noise
+from .repeats import doubt_noise, doubt_rounding, excuse, may_be_noise, saves_numbers
 from .request import Request
 from .running import Job, python, run
 from .setting import prepare
@@ -141,7 +141,7 @@ class Session:
         outcome.by_hand = by_hand
         outcome.notes = [*self.setting.notes, *told(self.request, values, expected, done, self.copies.values())]
         doubt_rounding(outcome)
-        if self.drift is not None or may_be_rounding(outcome):
+        if self.drift is not None or may_be_rounding(outcome) or (may_be_noise(outcome) and saves_numbers(outcome)):
             forgive(outcome, self.drifted(expected))
             doubt_noise(outcome, self.drifted(expected))
         if may_be_noise(outcome):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from distify.codemod.verify.drift import EXACT
+from distify.codemod.verify.drift import EXACT, forgive
 from distify.codemod.verify.found import Check, Row
 from distify.codemod.verify.losses import Trace, compare_losses, compare_norms
 from distify.codemod.verify.numbers import Tolerance
 from distify.codemod.verify.outcome import Outcome
 from distify.codemod.verify.output import compare_output
-from distify.codemod.verify.repeats import doubt_noise, doubt_rounding, excuse, may_be_noise
+from distify.codemod.verify.repeats import doubt_noise, doubt_rounding, excuse, may_be_noise, saves_numbers
 
 
 def outcome_of(text, other, tolerance=None, far=0.0, files=()):
@@ -68,6 +68,21 @@ def test_what_is_no_matter_of_noise():
     outcome = outcome_of("a 1", "a 2")
     excuse(outcome, outcome_of("a 1", "a 3", EXACT, far=1e-7))  # what it computes is not repeated either
     assert not outcome.equal
+
+
+def test_a_weight_that_goes_any_way_is_asked_for():
+    def bias(far):
+        return [Row("w.pt: 0.bias", "|1|", "|1|", far, far / 1e-4, apart=far, scale=1.0)]
+
+    outcome = outcome_of("", "", files=bias(0.8))
+    assert may_be_noise(outcome)
+    assert saves_numbers(outcome)
+    forgive(outcome, outcome_of("", "", files=bias(0.5)))
+    assert outcome.equal
+    outcome = outcome_of("", "", files=bias(0.8))
+    forgive(outcome, outcome_of("", "", files=bias(1e-6)))
+    assert not outcome.equal
+    assert not saves_numbers(outcome_of("a 1", "a 2"))
 
 
 def test_files_and_names_that_are_not_repeated():
