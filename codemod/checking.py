@@ -53,6 +53,11 @@ UNSAFE: Mapping[str, str] = MappingProxyType(
 )
 """What it means that an edit of a kind is still to be made in a converted program."""
 
+SAID: Mapping[str, str] = MappingProxyType(
+    {"checkpoint": "This saves or loads past the runtime: it is not done once, or not in the form that others load."}
+)
+"""What is said of an edit where the title of its code is about scripts distributed by hand."""
+
 Selector = Callable[[str], Selection]
 
 
@@ -148,7 +153,7 @@ def of_edits(text: str, edits: list[Edit]) -> list[Finding]:
         place, code = span_of(edit), UNSAFE.get(edit.kind, NEW)
         if place is None:
             continue
-        message = "" if code != NEW else f"Something new here was not converted: {edit.kind}."
+        message = f"Something new here was not converted: {edit.kind}." if code == NEW else SAID.get(edit.kind, "")
         if place.end_line != place.line:
             place = replace(place, end_line=place.line, end_column=place.column + 1)
         found.setdefault((place.line, code), finding(code, place, message))

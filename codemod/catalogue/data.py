@@ -200,4 +200,11 @@ ENTRIES = (
         "every process computes the whole of a batch, or draws random numbers of its own for it",
         "--fix splits it, or draws at the size of the whole batch: runtime.split(…), runtime.draw(…)",
     ),
+    Code(
+        "DST155",
+        "error",
+        "seeded by the process",
+        "processes that shuffle and draw by streams of their own don't train on parts of one batch",
+        "give all processes the same seed: the runtime gives each its own numbers where they are for samples",
+    ),
 )

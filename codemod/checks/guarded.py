@@ -35,14 +35,19 @@ def guarded(facts: Facts) -> Iterator[Finding]:
     if collectives_of(facts).apart:
         return
     collectives, guards = collectives_of(facts), guards_of(facts)
+    told: set[ast.AST] = set()
     for node in sorted((node for node in facts.nodes if isinstance(node, (ast.Call, *LEAVES))), key=position):
         if not isinstance(node, ast.Call):
-            yield from leaving(facts, node)
+            found = list(leaving(facts, node))
+            told.update(item for item in ancestors(facts, node) if found and isinstance(item, ast.If))
+            yield from found
             continue
         name = collectives.of(facts, node)
         test = guards.test_of(facts, node) if name else None
         if test is None or in_both(facts, node, test):
             continue
+        if test in told and not any(item is test for item in ancestors(facts, node)):
+            continue  # what follows where some left
         twins = collectives.twins(facts, node) if collectives.is_direct(node) else []
         if any(guards.test_of(facts, twin) is not None for twin in twins):
             continue

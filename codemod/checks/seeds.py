@@ -1,6 +1,8 @@
 """A random split that every process draws for itself (Lightning-AI/pytorch-lightning#9851).
 
 train_set, val_set = random_split(data, [900, 100])     # no seed anywhere: another split on each process
+
+In a converted script all processes hold the same streams of random numbers, and slice what is drawn of them.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 SEEDS = ("manual_seed", "seed_everything", "set_seed", "fork_rng", "set_rng_state", "seed_all")
 SEEDING = ("torch.manual_seed", "torch.random.manual_seed")
+OTHERS = ("torch.cuda.manual_seed", "torch.cuda.manual_seed_all", "random.seed", "numpy.random.seed")
 APART = "Each process is seeded by its number, so each draws another split: what one validates on another one trains."
 
 
@@ -35,6 +38,14 @@ def seeds(facts: Facts) -> Iterator[Finding]:
     for call in calls(facts, "torch.utils.data.random_split"):
         if keyword_value(call, "generator") is None and len(call.args) < 3:
             yield finding("DST153", call, APART if apart else "")
+
+
+@check("drawn", Kind.CONVERTED)
+def drawn(facts: Facts) -> Iterator[Finding]:
+    """Seeds by the number of the process in a converted script, whose streams are the same on all."""
+    for call in calls(facts, *SEEDING, *OTHERS):
+        if any(Mark.RANK in facts.value(item).ranks for item in passed(call)):
+            yield finding("DST155", call)
 
 
 def seeded_apart(facts: Facts) -> bool:

@@ -46,6 +46,8 @@ def headline(views: Sequence[View], outcome: Outcome) -> str:
     parts += [f"{plural(len(outcome.failures), 'file')} could not be read"] if outcome.failures else []
     results = [view.result for view in views]
     counts = [*(plural(number, level) for level, number in levels(results).items()), plural(edits(results), "change")]
+    if outcome.verb == "check" and not parts:
+        parts = [plural(number, level) for level, number in levels(results).items() if number] or ["nothing found"]
     said = ", ".join(parts) or "nothing to change"
     return f"### distify {outcome.verb}: {said}\n\n{plural(len(views), 'file')} looked at: {', '.join(counts)}."
 

@@ -110,6 +110,30 @@ def test_a_collective_of_the_runtime_on_one_process() -> None:
     assert told(changed("if right > 3:", "if runtime.world_size() > 1:")) == []
 
 
+def test_streams_of_each_process() -> None:
+    source = changed("runtime.init()", "runtime.init()\ntorch.manual_seed(7 + runtime.rank())")
+    assert told(source) == [("DST155", "error", "torch.manual_seed(7 + runtime.rank())")]
+    assert told(source.replace("runtime.rank()", "runtime.world_size()")) == []
+
+
+def test_what_is_left_by_one_process_is_told_once() -> None:
+    source = changed(
+        "if right > 3:",
+        "for part in range(3):\n    if runtime.is_main():\n        break\n    runtime.barrier()\nif right > 3:",
+    )
+    assert told(source) == [("DST651", "error", "break")]
+
+
+def test_a_load_is_not_called_a_save() -> None:
+    source = changed(
+        "runtime.prepare(model, opt)\n", "runtime.prepare(model, opt)\nmodel.load_state_dict(torch.load('model.pt'))\n"
+    )
+    ((code, _, line),) = told(source)
+    assert (code, line) == ("DST751", "model.load_state_dict(torch.load('model.pt'))")
+    (item,) = check_source(source.encode(), "train.py").findings
+    assert item.message.startswith("This saves or loads past the runtime")
+
+
 def test_only_what_is_wanted_is_mended() -> None:
     from distify.codemod.selection import Selection
 
