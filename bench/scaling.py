@@ -18,6 +18,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from scaling_fit import TASKS, Fit, Sought, fit, read
 from scaling_model import BACKENDS, Machine, Task, predict
@@ -78,7 +79,7 @@ def main() -> None:
         args.svg.write_text(drawn(task, rows, args.samples), encoding="utf-8")
 
 
-def scaling(task: Task, found: Fit, samples: int) -> Iterator[dict[str, object]]:
+def scaling(task: Task, found: Fit, samples: int) -> Iterator[dict[str, Any]]:
     """A row for each kind of scaling, backend and number of GPUs.
 
     Args:
@@ -127,7 +128,7 @@ def told(found: Fit) -> Iterator[str]:
     )
 
 
-def tables(task: Task, rows: Sequence[dict[str, object]], samples: int) -> Iterator[str]:
+def tables(task: Task, rows: Sequence[dict[str, Any]], samples: int) -> Iterator[str]:
     """Milliseconds of a step and efficiency, by backend and number of GPUs."""
     for kind in ("weak", "strong"):
         what = f"{task.batch} samples per GPU" if kind == "weak" else f"{samples} samples per step"
@@ -136,19 +137,19 @@ def tables(task: Task, rows: Sequence[dict[str, object]], samples: int) -> Itera
         cells = {(row["backend"], row["gpus"]): row for row in rows if row["scaling"] == kind}
         for gpus in dict.fromkeys(gpus for _, gpus in cells):
             found = [cells.get((backend, gpus)) for backend in BACKENDS]
-            shown = [f"{r['seconds'] * 1e3:>10.1f} {r['efficiency']:>5.0%}" if r else f"{'':16}" for r in found]  # type: ignore[operator]
+            shown = [f"{r['seconds'] * 1e3:>10.1f} {r['efficiency']:>5.0%}" if r else f"{'':16}" for r in found]
             yield f"{gpus:>6} " + " ".join(shown).rstrip()
         yield ""
 
 
-def drawn(task: Task, rows: Sequence[dict[str, object]], samples: int) -> str:
+def drawn(task: Task, rows: Sequence[dict[str, Any]], samples: int) -> str:
     """Both kinds of scaling as a picture: efficiency over the number of GPUs."""
     panels = []
     for kind, what in (("weak", f"{task.batch} samples per GPU"), ("strong", f"{samples} samples per step")):
         lines = [
             Line(
                 backend, [(r["gpus"], r["efficiency"]) for r in rows if (r["scaling"], r["backend"]) == (kind, backend)]
-            )  # type: ignore[misc]
+            )
             for backend in BACKENDS
         ]
         panels.append((f"{task.name}, {kind} scaling, {what}", lines))

@@ -26,7 +26,7 @@ def join(launcher: Launcher, place: torch.device) -> None:
     if launcher.world_size == 1:
         return
     limit = timeout()
-    kind = "gloo" if place.type == "cpu" else "cpu:gloo,cuda:nccl"  # CPU tensors are reduced on a GPU machine too
+    kind = kinds(place)
     if not dist.is_initialized():
         interface.choose(launcher)
         options: dict[str, Any] = {} if place.type == "cpu" else {"device_id": place}
@@ -54,6 +54,11 @@ def join(launcher: Launcher, place: torch.device) -> None:
             f"variables say {launcher.rank} of {launcher.world_size}. Remove the script's own init_process_group call."
         )
     state.reduce_group = dist.new_group(backend=kind, timeout=limit)
+
+
+def kinds(place: torch.device) -> str:
+    """What moves the tensors of each type of device: those on the CPU are reduced on a GPU machine too."""
+    return "gloo" if place.type == "cpu" else "cpu:gloo,cuda:nccl"
 
 
 def of_agent() -> bool:

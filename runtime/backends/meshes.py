@@ -22,7 +22,7 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import DTensor
 
 from ..config import ConfigError
-from ..joining import timeout
+from ..joining import kinds, timeout
 from ..state import state
 
 
@@ -63,9 +63,9 @@ def _groups(world: Any, kind: str, size: int) -> DeviceMesh:
     comes after another in one process group takes over the other's: torch takes equal meshes for the same one.
     """
     ranks = torch.arange(state.world_size).view(-1, size)
-    made: list[Any] = []
+    made, backend = list[Any](), kinds(torch.device(kind))
     for members in (ranks.t(), ranks):  # every rank is in one of each
-        found: Any = dist.new_subgroups_by_enumeration(members.tolist(), timeout=timeout())  # type: ignore[no-untyped-call]
+        found: Any = dist.new_subgroups_by_enumeration(members.tolist(), timeout(), backend)  # type: ignore[no-untyped-call]
         made.append(found[0])
     return DeviceMesh.from_group(made, kind, ranks, mesh_dim_names=("replicate", "shard"))
 
