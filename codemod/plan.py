@@ -7,6 +7,7 @@ import os
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from .budget import Budget, Exceeded
 from .changes import Change, changes
@@ -18,6 +19,9 @@ from .program import Module, Program
 from .rewrite import InternalError, Result
 from .source import Source, decode
 from .suppress import filtered, ignored
+
+if TYPE_CHECKING:
+    from .facts.model import Facts
 
 TOO_LONG = "DST905"
 
@@ -58,20 +62,28 @@ def given_up(
 
 
 def _plans(program: Program, options: Options, budget: Budget) -> list[tuple[Module, Plan]]:
-    """Facts and rules over the files of a program, less what their comments suppress."""
-    from . import rules
     from .facts import analyse_program
 
-    planned = []
+    return planned(program, analyse_program(program, budget), options)
+
+
+def planned(program: Program, found: list[Facts], options: Options) -> list[tuple[Module, Plan]]:
+    """What the rules make of the facts about a program, less what comments in its files suppress.
+
+    Facts are the same under all options.
+    """
+    from . import rules
+
+    plans = []
     modules = [module for module in program.modules if module.path]
-    for module, facts in zip(modules, analyse_program(program, budget)):
+    for module, facts in zip(modules, found):
         edits, findings = rules.run(facts, options)
         codes, wrong = ignored(module.source)
         edits, findings = filtered(edits, [*findings, *(wrong if facts.is_training else [])], codes)
         if all(isinstance(edit, AddImport) for edit in edits):
             edits = []  # nothing in this file of the program needs the runtime
-        planned.append((module, Plan(edits, findings, facts.is_training, facts.entry_statement is not None)))
-    return planned
+        plans.append((module, Plan(edits, findings, facts.is_training, facts.entry_statement is not None)))
+    return plans
 
 
 @dataclass

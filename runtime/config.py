@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -238,7 +239,9 @@ def read_table(file: Path) -> dict[str, Any]:
     return values
 
 
+@lru_cache(maxsize=1)
 def _toml(text: str) -> dict[str, Any]:
+    """What a file says; a test suite starts many runs in one project."""
     if sys.version_info >= (3, 11):
         import tomllib
     else:

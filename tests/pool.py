@@ -2,6 +2,8 @@
 
 `Pool(2).run(function, *args)` calls an importable function on every rank and returns what each returned.
 `Pool(2).script(path)` runs a script as `__main__` on every rank, as a launcher would, with a fresh runtime.
+
+All workers are forks of one server, which has imported torch and DeepSpeed: that takes seconds, and would in each of them.
 """
 
 from __future__ import annotations
@@ -9,12 +11,15 @@ from __future__ import annotations
 import os
 import pickle
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
@@ -76,6 +81,65 @@ class Answer:
     text: str = ""
 
 
+@dataclass
+class Worker:
+    """A fork of the server."""
+
+    pid: int
+
+    def send_signal(self, number: int) -> None:
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it ended in that time."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            try:
+                os.kill(self.pid, 0)
+            except ProcessLookupError:
+                return True
+            time.sleep(0.005)
+        return False
+
+
+class Server:
+    """Starts workers; it ends with this process, when its socket does."""
+
+    def __init__(self) -> None:
+        self.socket, there = socket.socketpair()
+        environment = {
+            **os.environ,
+            "GLOO_SOCKET_IFNAME": "lo",
+            "OMP_NUM_THREADS": "1",
+            "PYTHONHASHSEED": "0",
+            "DS_ACCELERATOR": "cpu",
+            "CUDA_VISIBLE_DEVICES": "",
+        }
+        number = there.fileno()
+        command = [sys.executable, str(ROOT / "tests" / "pool_worker.py"), str(number)]
+        with tempfile.TemporaryFile() as log:
+            self.process = subprocess.Popen(
+                command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[number]
+            )
+        there.close()
+
+    def fork(self, environment: Mapping[str, str], pipe: Connection, log: int) -> Worker:
+        """A worker with these variables in addition, at the other end of a pipe, that writes into a file."""
+        socket.send_fds(self.socket, [pickle.dumps(dict(environment))], [pipe.fileno(), log])
+        answer = self.socket.recv(16)
+        assert answer, "the server of the workers died"
+        return Worker(int(answer))
+
+
+@lru_cache(maxsize=None)
+def server() -> Server:
+    return Server()
+
+
 class Pool:
     """`size` worker processes, started at the first call and reused until `close`.
 
@@ -87,7 +151,7 @@ class Pool:
     def __init__(self, size: int, timeout: float = 120.0) -> None:
         self.size = size
         self.timeout = timeout
-        self.workers: list[subprocess.Popen[bytes]] = []
+        self.workers: list[Worker] = []
         self.pipes: list[Connection] = []
         self.logs: list[Path] = []
         self.folder: tempfile.TemporaryDirectory[str] | None = None
@@ -131,11 +195,9 @@ class Pool:
         for pipe in self.pipes:
             pipe.close()  # a worker ends when its pipe does
         for worker in self.workers:
-            try:
-                worker.wait(2)
-            except subprocess.TimeoutExpired:
+            if not worker.wait(2):
                 worker.kill()
-                worker.wait()
+                worker.wait(2)
         self.workers, self.pipes = [], []
         if self.folder is not None:
             self.folder.cleanup()
@@ -158,24 +220,15 @@ class Pool:
         for rank in range(self.size):
             here, there = Pipe()
             env = {
-                **os.environ,
                 "RANK": str(rank),
                 "LOCAL_RANK": str(rank),
                 "WORLD_SIZE": str(self.size),
                 "LOCAL_WORLD_SIZE": str(self.size),
                 "MASTER_ADDR": "127.0.0.1",
                 "MASTER_PORT": "0",
-                "GLOO_SOCKET_IFNAME": "lo",
-                "OMP_NUM_THREADS": "1",
-                "PYTHONHASHSEED": "0",
-                "DS_ACCELERATOR": "cpu",
-                "CUDA_VISIBLE_DEVICES": "",
             }
             with self.logs[rank].open("wb") as log:
-                command = [sys.executable, str(ROOT / "tests" / "pool_worker.py"), str(there.fileno())]
-                worker = subprocess.Popen(
-                    command, env=env, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=[there.fileno()]
-                )
+                worker = server().fork(env, there, log.fileno())
             there.close()
             self.workers.append(worker)
             self.pipes.append(here)

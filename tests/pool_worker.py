@@ -1,4 +1,5 @@
-"""The worker's side of `tests/pool.py`: a loop that runs functions and scripts and answers through a pipe."""
+"""The other side of `tests/pool.py`: a server that forks workers, each a loop that runs functions and scripts and answers
+through a pipe."""
 
 from __future__ import annotations
 
@@ -9,11 +10,12 @@ import pickle
 import random
 import runpy
 import signal
+import socket
 import sys
 import tempfile
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -21,7 +23,50 @@ from typing import Any
 
 
 def main() -> None:
-    pipe = Connection(int(sys.argv[1]))
+    """Fork workers as long as there is someone to ask for them."""
+    asked = socket.socket(fileno=int(sys.argv[1]))
+    imported()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # no worker is waited for
+    while True:
+        data, files, _, _ = socket.recv_fds(asked, 1 << 20, 2)
+        if not data:
+            os._exit(0)
+        process = os.fork()
+        if not process:
+            try:
+                asked.close()
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                os.environ.update(pickle.loads(data))
+                pipe, log = files
+                for number in (1, 2):
+                    os.dup2(log, number)
+                os.close(log)
+                work(Connection(pipe))
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(1)
+        for file in files:
+            os.close(file)
+        asked.sendall(str(process).encode())
+
+
+def imported() -> None:
+    """Import what workers need, and spare collections what that leaves: they would copy the pages that it lies in."""
+    import torch
+
+    torch.optim.SGD([torch.zeros(1)], 0.1)  # imports more
+    for module in (torch.cuda.random, torch.xpu.random, torch.mtia):
+        module._lazy_call = lambda *_, **__: None  # type: ignore[attr-defined]  # keeps seeds for devices that never come
+    with suppress(ImportError):
+        import deepspeed.runtime.engine
+        import deepspeed.runtime.zero.muon.muon_optimizer
+        import deepspeed.runtime.zero.stage3  # noqa: F401
+    gc.collect()
+    gc.freeze()
+
+
+def work(pipe: Connection) -> None:
     faulthandler.register(signal.SIGUSR1, file=os.dup(2), all_threads=True)  # the pool asks where a rank hangs
     sys.argv = ["worker"]
     sys.path[:] = list(dict.fromkeys(p for p in pickle.loads(pipe.recv_bytes()) if p))

@@ -11,7 +11,8 @@ from functools import cache
 import pytest
 
 from distify.codemod.options import Options
-from distify.codemod.rewrite import Result, rewrite_source
+from distify.codemod.rewrite import Result
+from tests import conversions
 from tests.parity.cases import CASES, FIXTURES
 
 NAMES = [case.name for case in CASES]
@@ -25,7 +26,7 @@ def rewrite(name: str, options: Options, data: bytes | None = None) -> Result:
 
 @cache
 def rewritten(data: bytes, path: str, given: tuple[tuple[str, str | int], ...]) -> Result:
-    return rewrite_source(data, path, Options(**dict(given)))  # type: ignore[arg-type]
+    return conversions.rewrite(data, path, Options(**dict(given)))  # type: ignore[arg-type]
 
 
 def converted(name: str, data: bytes | None = None, **options: str | int) -> bytes:

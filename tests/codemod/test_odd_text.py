@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from distify.codemod.options import Options
-from distify.codemod.rewrite import rewrite_source
 from distify.codemod.source import SourceError
+from tests.conversions import rewrite
 
 ROOT = Path(__file__).parents[2]
 SCRIPTS = sorted([*(ROOT / "tests/codemod/facts/scripts").glob("*.py"), *ROOT.glob("fixtures/*/train.py")])
@@ -41,7 +41,7 @@ CHANGES = {
 @lru_cache(maxsize=None)
 def converted(path: Path) -> str | None:
     """The conversion of a script, its line ends plain; `None` if it is refused."""
-    result = rewrite_source(path.read_text().encode(), "train.py", Options(backend="ddp"))
+    result = rewrite(path.read_text().encode(), "train.py", Options(backend="ddp"))
     return None if result.refused else result.data.decode()
 
 
@@ -51,10 +51,10 @@ def test_the_look_of_a_file_is_kept(path: Path, name: str) -> None:
     """Converting what was changed is changing what was converted."""
     change, text = CHANGES[name], path.read_text()
     odd = change(text)
-    result = rewrite_source(odd, "train.py", Options(backend="ddp"))
+    result = rewrite(odd, "train.py", Options(backend="ddp"))
     expected = converted(path)
     assert result.data == (odd if expected is None else change(expected))
-    again = rewrite_source(result.data, "train.py", Options(backend="ddp"))
+    again = rewrite(result.data, "train.py", Options(backend="ddp"))
     assert again.data == result.data
 
 
@@ -85,12 +85,12 @@ def test_lines_that_hold_two_statements(path: Path, seed: int, feed: bool) -> No
     text = semicolons(path.read_text(), seed)
     if feed:
         text = text.replace("\n\n\n", "\n\n\f\n", 1)
-    result = rewrite_source(text.encode(), "train.py", Options(backend="ddp"))
+    result = rewrite(text.encode(), "train.py", Options(backend="ddp"))
     assert result.refused == (converted(path) is None)
     ast.parse(result.data)
     kept = set(text.split("\n")) & set(path.read_text().split("\n")) & set((converted(path) or text).split("\n"))
     assert kept <= set(result.data.decode().split("\n"))
-    assert rewrite_source(result.data, "train.py", Options(backend="ddp")).data == result.data
+    assert rewrite(result.data, "train.py", Options(backend="ddp")).data == result.data
 
 
 @settings(max_examples=30)
@@ -99,20 +99,20 @@ def test_any_text_is_left_alone_or_no_python(text: str) -> None:
     """Text with `torch` in it, that it be parsed."""
     data = f"import torch\n{text}".encode()
     with contextlib.suppress(SourceError):
-        assert rewrite_source(data, "train.py", Options()).data == data  # nothing trains in it
+        assert rewrite(data, "train.py", Options()).data == data  # nothing trains in it
 
 
 @pytest.mark.parametrize("line", REFUSED_TEXTS)
 def test_what_python_2_understood(line: str) -> None:
     with pytest.raises(SourceError, match=r"^train\.py:2:\d+: not valid Python: "):
-        rewrite_source(f"import torch\n{line}\n    pass\n".encode(), "train.py", Options())
+        rewrite(f"import torch\n{line}\n    pass\n".encode(), "train.py", Options())
 
 
 def test_a_file_of_ten_thousand_lines() -> None:
     path = ROOT / "fixtures/functions/train.py"
     filler = "".join(f"def unused_{n}(a, b):\n    return a * {n} + b\n\n\n" for n in range(2500))
     head, rest = path.read_text().split("\n\n\n", 1)
-    result = rewrite_source(f"{head}\n\n\n{filler}{rest}".encode(), "train.py", Options(backend="ddp"))
+    result = rewrite(f"{head}\n\n\n{filler}{rest}".encode(), "train.py", Options(backend="ddp"), again=False)
     assert result.data.decode().replace(filler, "") == converted(path)
 
 
@@ -120,4 +120,4 @@ def test_a_file_of_ten_thousand_lines() -> None:
     "data", [b"", b"\n", b"# torch", b"\xef\xbb\xbf", b"import torch", b"import torch\n\x0c\n", b"torch\r"]
 )
 def test_files_with_next_to_nothing(data: bytes) -> None:
-    assert rewrite_source(data, "train.py", Options()).data == data
+    assert rewrite(data, "train.py", Options()).data == data

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from distify.codemod.options import Options
-from distify.codemod.rewrite import rewrite_source
+from tests.conversions import rewrite
 from tests.parity.cases import FIXTURES, Case
 from tests.parity.compare import assert_files_equal, assert_output_equal, files
 from tests.pool import Pool, Run
@@ -90,7 +90,7 @@ def converted(name: str, target: Target) -> bytes:
         accumulate=target.accumulate,
         zero_stage=target.zero_stage,
     )
-    result = rewrite_source((FIXTURES / name / "train.py").read_bytes(), f"{name}/train.py", options)
+    result = rewrite((FIXTURES / name / "train.py").read_bytes(), f"{name}/train.py", options, again=False)
     if result.refused:
         raise Refused("; ".join(f"{item.code} {item.message}" for item in result.findings if item.level == "error"))
     return result.data

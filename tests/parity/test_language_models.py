@@ -7,13 +7,12 @@ tokens, and some hold none: means of means would be wrong (the last test shows i
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from distify.codemod.options import Options
-from distify.codemod.rewrite import rewrite_source
+from tests.conversions import rewrite
 from tests.parity.compare import assert_output_equal
 from tests.pool import Pool
 
@@ -124,15 +123,8 @@ def source(name: str) -> str:
     return text
 
 
-@pytest.fixture(scope="module")
-def alone() -> Iterator[Pool]:
-    pool = Pool(1)
-    yield pool
-    pool.close()
-
-
 def converted(name: str, options: Options, folder: Path) -> Path:
-    result = rewrite_source(source(name).encode(), "train.py", options)
+    result = rewrite(source(name).encode(), "train.py", options)
     assert not result.refused, result.findings
     path = folder / f"on_{options.backend}.py"
     path.write_bytes(result.data)
@@ -148,11 +140,11 @@ OTHERS = (
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_step_by_step(name: str, alone: Pool, pool2: Pool, pool3: Pool, tmp_path: Path) -> None:
+def test_step_by_step(name: str, pool1: Pool, pool2: Pool, pool3: Pool, tmp_path: Path) -> None:
     """Batches of 6, the last of 4: on three ranks some have but prompts."""
     original = tmp_path / "original.py"
     original.write_text(source(name))
-    expected = alone.script(original, ["6", "steps"], tmp_path).check().stdout
+    expected = pool1.script(original, ["6", "steps"], tmp_path).check().stdout
     ddp = converted(name, Options(backend="ddp"), tmp_path)
     assert_output_equal(expected, pool2.script(ddp, ["6", "steps"], tmp_path).check().stdout)
     other = converted(name, OTHERS[list(LOSSES).index(name) % len(OTHERS)], tmp_path)
@@ -163,18 +155,18 @@ TURNS = ((2, "ddp"), (3, "fsdp"), (2, "deepspeed"), (3, "ddp"), (2, "fsdp"))
 
 
 @pytest.mark.parametrize("name", LOSSES)
-def test_windows(name: str, alone: Pool, pool2: Pool, pool3: Pool, tmp_path: Path) -> None:
+def test_windows(name: str, pool1: Pool, pool2: Pool, pool3: Pool, tmp_path: Path) -> None:
     """Three batches of 4 that hold different numbers of tokens are one of 12; the last window has 4, 4 and 2 rows."""
     original = tmp_path / "original.py"
     original.write_text(source(name))
-    expected = alone.script(original, ["12", "end"], tmp_path).check().stdout
+    expected = pool1.script(original, ["12", "end"], tmp_path).check().stdout
     size, backend = TURNS[list(LOSSES).index(name) % len(TURNS)]
     script = converted(name, Options(backend=backend, accumulate=3), tmp_path)
     pool = {2: pool2, 3: pool3}[size]
     assert_output_equal(expected, pool.script(script, ["4", "end"], tmp_path).check().stdout)
 
 
-def test_a_mean_of_means_is_wrong(alone: Pool, pool2: Pool, tmp_path: Path) -> None:
+def test_a_mean_of_means_is_wrong(pool1: Pool, pool2: Pool, tmp_path: Path) -> None:
     """The same conversion without its divisors trains another model: what is above can fail."""
     original = tmp_path / "original.py"
     original.write_text(source("ignored by default"))
@@ -182,7 +174,7 @@ def test_a_mean_of_means_is_wrong(alone: Pool, pool2: Pool, tmp_path: Path) -> N
     text, count = re.subn(r", by=\(labels\[:, 1:\]\.reshape\(-1\) != -100\)\.sum\(\)", "", script.read_text())
     assert count == 1
     script.write_text(text)
-    expected = alone.script(original, ["6", "end"], tmp_path).check().stdout
+    expected = pool1.script(original, ["6", "end"], tmp_path).check().stdout
     found = pool2.script(script, ["6", "end"], tmp_path).check().stdout
     with pytest.raises(AssertionError, match="relative tolerance"):
         assert_output_equal(expected, found)

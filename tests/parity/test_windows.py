@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -57,15 +56,8 @@ LOSSES = {
 }
 
 
-@pytest.fixture(scope="module")
-def alone() -> Iterator[Pool]:
-    pool = Pool(1)
-    yield pool
-    pool.close()
-
-
 @pytest.mark.parametrize("name", LOSSES)
-def test_windows_of_quotients(name: str, alone: Pool, pool2: Pool, tmp_path: Path) -> None:
+def test_windows_of_quotients(name: str, pool1: Pool, pool2: Pool, tmp_path: Path) -> None:
     """58 rows: windows of four batches of 5, the last of two batches, of 5 and 3 rows."""
     source = SCRIPT.replace("{loss}", LOSSES[name])
     original, converted = tmp_path / "original.py", tmp_path / "converted.py"
@@ -73,6 +65,6 @@ def test_windows_of_quotients(name: str, alone: Pool, pool2: Pool, tmp_path: Pat
     result = rewrite_source(source.encode(), "train.py", Options(backend="ddp", accumulate=4))
     assert not result.findings
     converted.write_bytes(result.data)
-    expected = alone.script(original, ["20"], tmp_path).check().stdout
+    expected = pool1.script(original, ["20"], tmp_path).check().stdout
     assert_output_equal(expected, pool2.script(converted, ["5"], tmp_path).check().stdout)
-    assert_output_equal(expected, alone.script(converted, ["5"], tmp_path).check().stdout)
+    assert_output_equal(expected, pool1.script(converted, ["5"], tmp_path).check().stdout)

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from distify.codemod.options import Options
-from distify.codemod.rewrite import Result, rewrite_source
+from distify.codemod.rewrite import Result
+from tests.conversions import rewrite
 from tests.parity.compare import assert_files_equal, assert_output_equal
 from tests.pool import Pool, Run
 
@@ -157,7 +158,7 @@ class Trial:
 @cache
 def converted(source: str, options: tuple[tuple[str, Any], ...]) -> Result:
     """A program converted, once for all the tests that run it."""
-    return rewrite_source(source.encode(), "train.py", Options(**dict(options)))
+    return rewrite(source.encode(), "train.py", Options(**dict(options)))
 
 
 def text(source: str) -> str:

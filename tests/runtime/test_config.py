@@ -137,4 +137,4 @@ def test_tomli_stands_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         monkeypatch.setitem(sys.modules, "tomli", tomllib)
         monkeypatch.setitem(sys.modules, "tomllib", None)
         monkeypatch.setattr(sys, "version_info", (3, 10, 0))
-    assert resolve({}, {}, table(tmp_path, '[tool.distify]\nbackend = "fsdp"\n')).backend == "fsdp"
+    assert resolve({}, {}, table(tmp_path, '[tool.distify]  # of 3.10\nbackend = "fsdp"\n')).backend == "fsdp"

@@ -14,7 +14,6 @@ from distify.runtime.exits import Misconfigured, speaks
 from distify.runtime.launcher import LaunchError, read_launcher
 from distify.runtime.state import state
 from tests.runtime.forked import Forks
-from tests.runtime.launch import free_port, launch
 
 SCRIPT = """
 import sys
@@ -80,20 +79,20 @@ def test_one_process(variables: dict[str, str | None], message: str, tmp_path: P
     assert re.fullmatch(rf"distify: .*{message}.*\n", ended.stderr), ended.stderr
 
 
-def test_the_launcher_does_not_end_the_rank_that_speaks_before_it_has_spoken(tmp_path: Path) -> None:
+def test_the_launcher_does_not_end_the_rank_that_speaks_before_it_has_spoken(tmp_path: Path, forks: Forks) -> None:
     (tmp_path / "train.py").write_text(
-        "import os, time\nfrom distify import runtime\ntime.sleep(3 * (os.environ['RANK'] == '0'))\nruntime.init()\n"
+        "import os, time\nfrom distify import runtime\ntime.sleep(2 * (os.environ['RANK'] == '0'))\nruntime.init()\n"
     )
-    command = ["-m", "torch.distributed.run", "--nproc-per-node", "2", "--master-port", str(free_port()), "train.py"]
-    (ended,) = launch(command, 1, {**NO_LAUNCHER, **SEEDED, "DISTIFY_BACKEND": "dpd"}, tmp_path)
+    variables = {**NO_LAUNCHER, **SEEDED, "DISTIFY_BACKEND": "dpd"}
+    (ended,) = forks.run(tmp_path / "train.py", (), 2, variables, restarts=0)
     assert ended.code == 1
     assert len(re.findall(r"^distify: DISTIFY_BACKEND: unknown value 'dpd', did you mean", ended.stderr, re.M)) == 1
     assert re.search(r"exitcode: 2\) local_rank: 0|exitcode\s*: 2", ended.stderr)
 
 
-def test_a_missing_package_is_named_after_the_processes_joined(tmp_path: Path) -> None:
+def test_a_missing_package_is_named_after_the_processes_joined(tmp_path: Path, forks: Forks) -> None:
     (tmp_path / "deepspeed.py").write_text("raise ImportError('no deepspeed here')\n")
-    ended = launch([str(write(tmp_path, "backend='deepspeed'"))], 2, SEEDED, tmp_path)
+    ended = forks.run(write(tmp_path, "backend='deepspeed'"), (), 2, SEEDED)
     assert [(e.code, e.stdout) for e in ended] == [(2, "")] * 2, ended
     assert ended[1].stderr == ""
     found = re.fullmatch(r"distify: .*no deepspeed here.*pip install 'torch-distify\[deepspeed\]'.*\n", ended[0].stderr)
@@ -131,13 +130,13 @@ def test_more_processes_than_gpus(monkeypatch: pytest.MonkeyPatch, capsys: pytes
     assert state.config is None
 
 
-def test_processes_that_would_share_a_gpu(tmp_path: Path) -> None:
+def test_processes_that_would_share_a_gpu(tmp_path: Path, forks: Forks) -> None:
     """Each sees one GPU, and they find out when they meet."""
     (tmp_path / "train.py").write_text(
         "from distify import runtime\nfrom distify.runtime import gpus\n"
         "gpus.unsure = lambda *_: True\ngpus.name_of = lambda _: 'GPU-1'\nruntime.init()\nprint('went on')\n"
     )
-    ended = launch(["train.py"], 2, SEEDED, tmp_path)
+    ended = forks.run(tmp_path / "train.py", (), 2, SEEDED)
     assert [(e.code, e.stdout) for e in ended] == [(2, "")] * 2, ended
     assert re.fullmatch(r"distify: 2 processes .* 1 GPU, and ranks 0 and 1 share it\. Start.* 1 .*\n", ended[0].stderr)
     # Rank 0, which keeps the store, may be gone before the other has joined: that one says so then.

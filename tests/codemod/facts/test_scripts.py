@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from distify.codemod.options import Options
-from distify.codemod.rewrite import rewrite_source
+from tests.conversions import rewrite
 from tests.parity.compare import assert_files_equal, assert_output_equal
 from tests.pool import Pool, Run
 
@@ -46,7 +46,7 @@ UNSHARDED = {"DST203", "DST206", "DST216", "DST403", "DST903"}
 
 def converts(path: Path, options: Options, expected: Run, target: Pool, folder: Path, original: Path) -> None:
     """What a script printed and saved on one process, its conversion prints and saves on several."""
-    result = rewrite_source(path.read_bytes(), path.name, options)
+    result = rewrite(path.read_bytes(), path.name, options)
     errors = [item for item in result.findings if item.level == "error"]
     if options.backend != "ddp" and UNSHARDED & {item.code for item in result.findings}:
         return
@@ -79,7 +79,7 @@ def test_same_on_several_processes(path: Path, alone: Pool, pool2: Pool, pool3: 
 @pytest.mark.parametrize("name", sorted(REFUSED))
 def test_refused(name: str) -> None:
     path = next(p for p in SCRIPTS if p.stem == name)
-    result = rewrite_source(path.read_bytes(), path.name, Options(backend="ddp"))
+    result = rewrite(path.read_bytes(), path.name, Options(backend="ddp"))
     found = dict.fromkeys(item.code for item in result.findings if item.level == "error")
     assert list(found) == REFUSED[name]
     assert result.data == result.before
