@@ -117,7 +117,8 @@ def train(
             model.zero_grad()
         with sync(last):
             with cast():
-                loss = task.loss(model(x), y)
+                logits = model(x)  # held as long as in the plain scripts
+                loss = task.loss(logits, y)
             scaler.scale(loss / size if size > 1 else loss).backward()
         if last:
             if task.clip:

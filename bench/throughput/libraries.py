@@ -60,7 +60,8 @@ def accelerate(args: Namespace, task: tasks.Task, device: torch.device) -> None:
     for step, batch in enumerate(loader):
         x, y = task.inputs(batch, accelerator.device)
         with accelerator.accumulate(model):
-            loss = task.loss(model(x), y)
+            logits = model(x)  # held as long as in the plain scripts
+            loss = task.loss(logits, y)
             accelerator.backward(loss)
             if task.clip and accelerator.sync_gradients:
                 accelerator.clip_grad_norm_(model.parameters(), task.clip)
@@ -103,7 +104,8 @@ def fabric(args: Namespace, task: tasks.Task, device: torch.device) -> None:
         x, y = task.inputs(batch, fabric.device)
         last = (step + 1) % size == 0 or step + 1 == args.steps
         with fabric.no_backward_sync(model, enabled=not last):
-            loss = task.loss(model(x), y)
+            logits = model(x)  # held as long as in the plain scripts
+            loss = task.loss(logits, y)
             fabric.backward(loss / size if size > 1 else loss)
         if last:
             if task.clip:

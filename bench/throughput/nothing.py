@@ -13,17 +13,14 @@ import torch.distributed as dist
 
 
 def install() -> None:
-    """Let all process groups of this process be such ones."""
+    """Begin a group of which this is rank 0, and let all further groups of this process be such ones."""
     from torch.testing._internal.distributed.fake_pg import FakeStore
 
-    init, group = dist.init_process_group, dist.new_group
-
-    def init_process_group(*args: Any, rank: int = 0, world_size: int = -1, **options: Any) -> None:
-        size = int(os.environ["WORLD_SIZE"]) if world_size < 0 else world_size
-        init("fake", store=FakeStore(), rank=0, world_size=size)
+    group = dist.new_group
 
     def new_group(ranks: Any = None, *args: Any, **options: Any) -> Any:
         return group(ranks, backend="fake")
 
-    dist.init_process_group = init_process_group
+    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=int(os.environ["WORLD_SIZE"]))
+    dist.init_process_group = lambda *args, **options: None
     dist.new_group = new_group

@@ -16,6 +16,7 @@ import os
 import resource
 import runpy
 import signal
+import socket
 import sys
 import time
 from typing import Any
@@ -65,6 +66,8 @@ def become(job: dict[str, Any], rank: int, environment: dict[str, str]) -> None:
     sys.argv = [job["script"], *job["argv"]]
     sys.path[0] = os.path.dirname(job["script"])
     sys.path[1:1] = environment.get("BENCH_PATH", "").split(os.pathsep)
+    if "NCCL_HOSTID" in environment:  # machines of their own, also to what compares their names
+        socket.gethostname = lambda: environment["NCCL_HOSTID"]
     if environment.get("BENCH_NULL"):
         importlib.import_module("nothing").install()
     runpy.run_path(job["script"], run_name="__main__")

@@ -212,7 +212,7 @@ def targets(world: int) -> list[Target]:
         Target(ALL, one, Side("hand", 1), 0.99),
         Target(ALL, Side("ours+compile", 1), Side("hand+compile", 1), 0.99),
         Target(SMALL, Side("ours", 1, "fp16"), one, 0.97),
-        Target(SMALL, Side("ours", 1, log_every=1), Side("hand", 1, log_every=0), 0.98),
+        Target(SMALL, Side("ours", 1, log_every=1), Side("hand", 1, log_every=1), 0.98),
     ]
     if world == 1:
         return found
@@ -240,7 +240,7 @@ def targets(world: int) -> list[Target]:
             1.05,
         ),
         Target(SMALL, Side("ours-ddp", world, log_every=0), Side("hand-ddp", world, log_every=0), 0.99),
-        Target(SMALL, Side("ours-ddp", world, log_every=1), Side("hand-ddp", world, log_every=0), 0.98),
+        Target(SMALL, Side("ours-ddp", world, log_every=1), Side("hand-ddp", world, log_every=1), 0.98),
     ]
     return found
 
