@@ -13,7 +13,7 @@ from .editing.blocks import Block, Change, Piece, flat, indented, rebuild
 from .editing.errors import EditError, UnsafeSource
 from .editing.expressions import OnExpression, changed
 from .editing.imports import is_import, place, set_apart
-from .editing.locate import Located, Statement, Writing, locate
+from .editing.locate import Located, Statement, locate
 from .editing.quotes import swap_quotes
 from .editing.render import Line, Renderer, parenthesized
 from .edits import (
@@ -63,9 +63,8 @@ def traced(text: str, edits: Sequence[Edit]) -> tuple[str, Callable[[], list[fro
     editor = Editor(located, edits)
     module = located.module.visit(editor)
     editor.check()
-    written = Writing(module)
-    lines = partial(editor.renderer.traces.lines, written, edits)
-    return located.guard.restore(written.code) + text[end:], lines
+    lines = partial(editor.renderer.traces.lines, module, edits)
+    return located.guard.restore(module.code) + text[end:], lines
 
 
 class Editor(cst.CSTTransformer):

@@ -54,7 +54,15 @@ class Checking:
     def request(self) -> Request:
         """The same for the reading of files."""
         options = Options(budget=self.budget)
-        return Request(self.paths, options, stdin_filename=self.stdin_filename, quiet=self.quiet, follow=self.follow)
+        return Request(
+            self.paths,
+            options,
+            stdin_filename=self.stdin_filename,
+            check=not self.fix,
+            quiet=self.quiet,
+            follow=self.follow,
+            format=self.form,
+        )
 
 
 def check(asked: Checking) -> int:

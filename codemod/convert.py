@@ -55,6 +55,16 @@ class Request:
     page: str | None = None
 
     @property
+    def explained(self) -> bool:
+        """Whether what each edit changed is told."""
+        return self.format != "text" or self.page is not None
+
+    @property
+    def proved(self) -> bool:
+        """Whether it is made sure that a second conversion would change nothing: a mere question needs no proof."""
+        return not self.check
+
+    @property
     def writes(self) -> bool:
         """Whether the conversion goes anywhere."""
         return not (self.diff or self.check)
@@ -142,7 +152,7 @@ def converted(
     """The results of all files that could be converted and of the modules they import; what was said of those that
     could not; and the folders that the project of each script lies in."""
     follows = request.follow and list(request.paths) != [STDIN]
-    rewriter = Rewriter(module_bytes if follows else None, planner)
+    rewriter = Rewriter(module_bytes if follows else None, planner, request.explained, request.proved)
     given = {os.path.realpath(item.name): item for item in items}
     failed: dict[str, str] = {}
 

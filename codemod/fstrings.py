@@ -13,6 +13,8 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from .trees import children
+
 NEWLINE = re.compile(r"\r\n?|\n")
 BETWEEN = re.compile(r"(?:[\s()]|\\\r?\n|#[^\r\n]*)*")
 OPENING = re.compile(r"([A-Za-z]*)('''|\"\"\"|'|\")")
@@ -71,7 +73,7 @@ def outermost(tree: ast.AST) -> Iterator[ast.JoinedStr]:
         if isinstance(node, ast.JoinedStr):
             yield node
         else:
-            stack.extend(ast.iter_child_nodes(node))
+            stack.extend(children(node))
 
 
 def repair(text: Text, node: ast.JoinedStr) -> None:

@@ -137,8 +137,12 @@ class File:
             found += [edit for edit in plan.edits if edit not in found]
         return found
 
-    def edit(self) -> None:
-        """Make the changes, checked: the result parses and can be encoded."""
+    def edit(self, explained: bool = True) -> None:
+        """Make the changes, checked: the result parses and can be encoded.
+
+        Args:
+            explained: what each edit changed is found out too.
+        """
         from .apply import traced
         from .editing.errors import UnsafeSource
 
@@ -157,7 +161,8 @@ class File:
             where = (error.text or "").strip()
             raise InternalError(f"{self.path}: the conversion doesn't parse: {error.msg} in {where!r}") from None
         if text != source.text:
-            self.text, self.changes = text, changes(source.text, text, edits, made())
+            self.text = text
+            self.changes = changes(source.text, text, edits, made()) if explained else ()
 
     def result(self) -> Result:
         """What came out."""

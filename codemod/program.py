@@ -14,6 +14,7 @@ from functools import cached_property
 
 from .folders import names_in, search_roots
 from .imports import beginnings, imported
+from .trees import walk
 
 OUTSIDE = ("site-packages", "dist-packages")
 MOST_ABOVE = 3  # folders above a script, where it says that something is to be found there
@@ -45,7 +46,7 @@ class Module:
     @cached_property
     def nodes(self) -> list[ast.AST]:
         """All its nodes, as `ast.walk` gives them."""
-        return list(ast.walk(self.tree))
+        return walk(self.tree)
 
     @property
     def folder(self) -> str:

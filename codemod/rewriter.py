@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -36,10 +37,19 @@ class Rewriter:
         read: gives the bytes of a module that a script imports, `None` if there are none; without it, each file is
             converted by itself.
         planner: says what is to be done in the files of a program; if not given, what the rules ask for.
+        explained: results tell what each edit changed.
+        proved: a second conversion is tried and must change nothing; for what is written or handed out.
     """
 
-    def __init__(self, read: Callable[[str], bytes | None] | None, planner: Planner | None = None) -> None:
+    def __init__(
+        self,
+        read: Callable[[str], bytes | None] | None,
+        planner: Planner | None = None,
+        explained: bool = True,
+        proved: bool = True,
+    ) -> None:
         self._read = read
+        self._explained, self._proved = explained, proved
         self._planner = planner or make_plans
         self._files: dict[str, File] = {}
         self._roots: list[tuple[str, Options]] = []
@@ -66,10 +76,11 @@ class Rewriter:
         reached: dict[str, set[str]] = {
             path: {module.real for module in program.modules[1:]} for path, program in self._programs.items()
         }
+        times = Counter(file for reach in reached.values() for file in reach)
         found, covered = [], set[str]()
         for path, program in self._programs.items():
-            others = (reach for other, reach in reached.items() if other != path)
-            if has_main_guard(program.entry.tree) or not any(real(path) in reach for reach in others):
+            others = times[real(path)] - (real(path) in reached[path])
+            if has_main_guard(program.entry.tree) or not others:
                 found.append(path)
                 covered |= {real(path), *reached[path]}
         for path in self._programs:  # files that only import each other
@@ -141,13 +152,13 @@ class Rewriter:
         for key, file in self._files.items():
             if file.plans and key not in refused:
                 attempt(file.path, partial(self._edit, file))
-        for path, options in self._roots:
+        for path, options in self._roots if self._proved else ():
             attempt(path, partial(self._check, path, options))
         return [file.result() for file in self._files.values()]
 
     def _edit(self, file: File) -> None:
         with careful(file.path):
-            file.edit()
+            file.edit(self._explained)
 
     def _refused(self) -> set[str]:
         """The files of every script of which something is refused and that is not to be converted in part, or in one

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Union, cast
 
 import libcst as cst
-from libcst.metadata import CodeRange, PositionProvider
-from libcst.metadata.position_provider import PositionProvidingCodegenState
+from libcst._nodes.internal import CodegenState
 
 from ..edits import Span
 from .errors import EditError, UnsafeSource
@@ -61,17 +61,25 @@ class Guard:
         return MARKED.sub(lambda match: bytes.fromhex(match.group(1)).decode(), text) + self.tail
 
 
-class Writing(PositionProvidingCodegenState):
+class Writing(CodegenState):
     """Writes a tree once, for its text, the places of its nodes and the node around each.
 
-    What libcst offers for that writes and walks the tree again for each of them.
+    What libcst offers for that writes and walks the tree again for each of them, and counts lines and columns, which
+    takes longer than writing. Nodes are kept by `id`, since their own hash is a call of Python.
+
+    Attributes:
+        nodes: all nodes, inner ones first.
+        places: id of a node -> (start, end) in the text, without whitespace around it.
+        parents: id of a node -> the node around it.
     """
 
     def __init__(self, module: cst.Module) -> None:
-        self.positions = PositionProvider()
-        super().__init__(module.default_indent, module.default_newline, self.positions)
-        self.parents: dict[cst.CSTNode, cst.CSTNode] = {}
-        self.above: list[cst.CSTNode] = []
+        super().__init__(module.default_indent, module.default_newline)
+        self.offset = 0
+        self.nodes: list[cst.CSTNode] = []
+        self.places: dict[int, tuple[int, int]] = {}
+        self.parents: dict[int, cst.CSTNode] = {}
+        self.above: list[tuple[cst.CSTNode, int]] = []
         module._codegen(self)
 
     @property
@@ -79,20 +87,47 @@ class Writing(PositionProvidingCodegenState):
         """The text."""
         return "".join(self.tokens)
 
-    @property
-    def places(self) -> dict[cst.CSTNode, CodeRange]:
-        """Where the nodes stand in it."""
-        return cast("dict[cst.CSTNode, CodeRange]", self.positions._computed)
+    def add_indent_tokens(self) -> None:
+        for token in self.indent_tokens:
+            self.add_token(token)
+
+    def add_token(self, value: str) -> None:
+        self.tokens.append(value)
+        self.offset += len(value)
 
     def before_codegen(self, node: cst.CSTNode) -> None:
-        super().before_codegen(node)
         if self.above:
-            self.parents[node] = self.above[-1]
-        self.above.append(node)
+            self.parents[id(node)] = self.above[-1][0]
+        self.above.append((node, self.offset))
 
     def after_codegen(self, node: cst.CSTNode) -> None:
-        super().after_codegen(node)
-        self.above.pop()
+        _, start = self.above.pop()
+        self.nodes.append(node)
+        self.places.setdefault(id(node), (start, self.offset))
+
+    def record_syntactic_position(  # type: ignore[override]  # any context manager does
+        self, node: cst.CSTNode, *, start_node: cst.CSTNode | None = None, end_node: cst.CSTNode | None = None
+    ) -> Inside:
+        return Inside(self, node, start_node, end_node)
+
+
+class Inside:
+    """Notes the place of a node that begins and ends where this is entered and left, or other nodes do."""
+
+    def __init__(
+        self, written: Writing, node: cst.CSTNode, start_node: cst.CSTNode | None, end_node: cst.CSTNode | None
+    ) -> None:
+        self.written, self.node, self.start_node, self.end_node = written, node, start_node, end_node
+        self.start = written.offset
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        places = self.written.places
+        start = self.start if self.start_node is None else places[id(self.start_node)][0]
+        end = self.written.offset if self.end_node is None else places[id(self.end_node)][1]
+        places[id(self.node)] = start, end
 
 
 @dataclass
@@ -103,7 +138,7 @@ class Located:
         expressions: (start, end) -> expression, as `ast` delimits it.
         statements: start -> statement; statements of one file never share their start.
         bounds: expression (with its parentheses) or statement -> (start, end).
-        parents: node -> the node around it.
+        parents: id of a node -> the node around it.
     """
 
     text: str
@@ -112,7 +147,7 @@ class Located:
     expressions: dict[tuple[int, int], cst.BaseExpression]
     statements: dict[int, Statement]
     bounds: dict[cst.CSTNode, tuple[int, int]]
-    parents: dict[cst.CSTNode, cst.CSTNode]
+    parents: dict[int, cst.CSTNode]
 
     def __post_init__(self) -> None:
         self.starts = line_starts(self.text)
@@ -148,7 +183,7 @@ class Located:
             current: cst.CSTNode | None = node
             while current is not None and current not in found:
                 found.add(current)
-                current = self.parents.get(current)
+                current = self.parents.get(id(current))
         return found
 
     def touches_word(self, node: cst.CSTNode) -> bool:
@@ -173,30 +208,37 @@ def locate(text: str) -> Located:
     code = written.code
     if code != guard.text or guard.restore(code) != text:
         raise UnsafeSource("libcst doesn't give its text back unchanged")
-    starts = line_starts(guard.text)
-
-    def offsets(place: CodeRange) -> tuple[int, int]:
-        first, last = place.start, place.end
-        return starts[first.line - 1] + first.column, starts[last.line - 1] + last.column
-
-    positions = written.places
+    places = written.places
     located = Located(text, guard, module, {}, {}, {}, written.parents)
-    for node, place in positions.items():
-        if isinstance(node, cst.BaseExpression):
-            start, end = offsets(place)
-            if isinstance(node, (cst.Tuple, cst.GeneratorExp)) and node.lpar:
-                start, end = offsets(positions[node.lpar[-1]])[0], offsets(positions[node.rpar[0]])[1]
-            located.expressions[start, end] = node
-            if node.lpar:
-                start, end = offsets(positions[node.lpar[0]])[0], offsets(positions[node.rpar[-1]])[1]
-            located.bounds[node] = start, end
-            if isinstance(node, cst.Call) and has_bare_generator(node):
-                opening = offsets(positions[node.whitespace_before_args])[0] - 1
-                located.expressions[opening, offsets(place)[1]] = node.args[0].value
-        elif isinstance(node, (cst.BaseSmallStatement, cst.BaseCompoundStatement)):
-            located.bounds[node] = offsets(place)
-            located.statements[located.bounds[node][0]] = node
+    for node in written.nodes:
+        kind = kind_of(type(node))
+        if kind is cst.BaseExpression:
+            place_expression(located, places, cast(cst.BaseExpression, node))
+        elif kind is not None:
+            located.bounds[node] = places[id(node)]
+            located.statements[places[id(node)][0]] = cast(Statement, node)
     return located
+
+
+@lru_cache(maxsize=None)
+def kind_of(cls: type[cst.CSTNode]) -> type[cst.CSTNode] | None:
+    """What a class of nodes is for us; `isinstance` would go through all classes of libcst for each class of nodes."""
+    kinds = (cst.BaseExpression, cst.BaseSmallStatement, cst.BaseCompoundStatement)
+    return next((kind for kind in kinds if kind in cls.__mro__), None)
+
+
+def place_expression(located: Located, places: Mapping[int, tuple[int, int]], node: cst.BaseExpression) -> None:
+    """Notes where an expression stands."""
+    start, end = place = places[id(node)]
+    if node.lpar and isinstance(node, (cst.Tuple, cst.GeneratorExp)):
+        start, end = places[id(node.lpar[-1])][0], places[id(node.rpar[0])][1]
+    located.expressions[start, end] = node
+    if node.lpar:
+        start, end = places[id(node.lpar[0])][0], places[id(node.rpar[-1])][1]
+    located.bounds[node] = start, end
+    if isinstance(node, cst.Call) and has_bare_generator(node):
+        opening = places[id(node.whitespace_before_args)][0] - 1
+        located.expressions[opening, place[1]] = node.args[0].value
 
 
 def has_bare_generator(call: cst.Call) -> bool:

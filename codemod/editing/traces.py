@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -50,28 +51,29 @@ class Traces:
         for one, other in zip(old.children, new.children):
             self.copied(one, other)
 
-    def lines(self, written: Writing, edits: Sequence[Edit]) -> list[frozenset[int]]:
+    def lines(self, module: cst.Module, edits: Sequence[Edit]) -> list[frozenset[int]]:
         """The lines, from 1, on which the nodes made by each edit begin or end in the finished text of a module.
 
         Args:
-            written: the module, form feeds still being comments (`Guard`).
+            module: as it is written, form feeds still being comments (`Guard`).
             edits: whose lines are wanted.
         """
         found: dict[int, set[int]] = {id(edit): set() for edit in edits}
-        code, positions = written.code, written.places
-        marks = _marked_lines(code) if MARKED.search(code) else []
+        written = Writing(module)
+        starts = line_starts(written.code)
+        marks = _marked_lines(written.code, starts) if MARKED.search(written.code) else []
         for node, makers in self._made.items():
-            place = positions.get(node)
+            place = written.places.get(id(node))
             if place is None:
                 continue  # it didn't stay in the tree
-            ends = (place.start.line, place.end.line)
+            ends = (bisect_right(starts, place[0]), bisect_right(starts, place[1]))
             lines = range(ends[0], ends[1] + 1) if isinstance(node, cst.IndentedBlock) else ends
             for edit in makers:
                 found[id(edit)].update(line - sum(mark < line for mark in marks) for line in lines)
         return [frozenset(found[id(edit)]) for edit in edits]
 
 
-def _marked_lines(code: str) -> list[int]:
+def _marked_lines(code: str, starts: Sequence[int]) -> list[int]:
     """The lines that stand for form feeds, which are gone in the finished text."""
-    starts = {start: number for number, start in enumerate(line_starts(code), 1)}
-    return [starts[match.start()] for match in MARKED.finditer(code) if match.start() in starts]
+    numbers = {start: number for number, start in enumerate(starts, 1)}
+    return [numbers[match.start()] for match in MARKED.finditer(code) if match.start() in numbers]

@@ -13,6 +13,7 @@ from ..budget import UNLIMITED, Budget
 from ..findings import finding
 from ..fstrings import fstring_spans
 from ..program import Module, Program
+from ..trees import children
 from . import by_hand, ranks, records
 from .entry import Entries
 from .interpreter import Interpreter
@@ -57,7 +58,7 @@ def analyse_program(program: Program, budget: Budget = UNLIMITED) -> list[Facts]
     for module in program.modules:
         fstring_spans(module.source, module.tree)
     nodes = [node for module in program.modules for node in module.nodes]
-    parents = {child: parent for parent in nodes for child in ast.iter_child_nodes(parent)}
+    parents = {child: parent for parent in nodes for child in children(parent)}
     names = Names(program.modules, parents)
     files = [_bare(module, parents, names) for module in program.modules if module.path]
     shared: dict[Callable[[Facts], Any], Any] = {}
@@ -217,6 +218,7 @@ def _interpret(
     second.made.batch_functions = first.made.batch_functions
     second.made.filled = first.made.filled
     second.batch_sizes = first.batch_sizes
+    second.uses_minus_100 = first.uses_minus_100
     second.assume_feeds = False
     _converge(second)
     return second

@@ -6,6 +6,7 @@ import ast
 import copy
 from typing import TYPE_CHECKING
 
+from . import stores
 from .replacing import replace
 from .values import EMPTY, Role, Value, join_all
 
@@ -19,8 +20,6 @@ _DEPTH = 8  # of containers in containers
 
 def fill(ip: Interpreter, cell: int, arguments: Arguments) -> None:
     """Keep the modules that a container is built of: given one by one, in a list or dict, or by a generator."""
-    from . import stores
-
     members: list[Value] = []
     for _, held in arguments.all:
         mapped = [ip.heap[index] for index in held.objs if not held.roles and ip.heap[index].is_dict]
@@ -53,8 +52,6 @@ def _members(held: Value) -> list[Value]:
 
 def adopt(ip: Interpreter, base: Value, value: Value) -> None:
     """A module becomes a part of others under a name that is not known: `setattr(self, f"conv{i}", conv)`."""
-    from . import stores
-
     if not value.has(Role.MODEL):
         return
     for cell in base.objs:

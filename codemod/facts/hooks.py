@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from . import attributes, order
+from . import attributes, calls, order
 from .local import is_local
 from .replacing import replace
 from .values import EMPTY, GLOBAL, HOST, Dep, FunctionRef, Value, tensor, union
@@ -63,8 +63,6 @@ def after(ip: Interpreter, cell: int, arguments: Arguments, node: ast.Call, fram
 
 def _run(ip: Interpreter, cell: int, arguments: Arguments, node: ast.Call, frame: Frame, output: Value) -> Value:
     """Call the hooks of one module: they are part of the forward."""
-    from . import calls
-
     module = Value(objs=frozenset({cell}), roles=ip.heap[cell].roles)
     inputs = Value(items=tuple(v for _, v in arguments.positional))
     for kind, hook in ip.heap[cell].hooks.items():

@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..budget import UNLIMITED, Budget
 from .marks import Arrival, Bend, Count, Draw, Full, Gathered, Opened, Pad, Reduction, Size, Split
-from .places import stands_in, statement_of
+from .places import dotted, stands_in, statement_of
 from .text import SourceText
 
 if TYPE_CHECKING:
@@ -196,6 +197,37 @@ class Facts:
     program: list[Facts] = field(default_factory=list, repr=False)
     shared: dict[Callable[[Facts], Any], Any] = field(default_factory=dict, repr=False)
     _text: SourceText | None = None
+
+    @cached_property
+    def methods(self) -> dict[str, list[tuple[ast.Call, ast.Attribute]]]:
+        """Calls `x.name(…)`, each with its callee, by that name."""
+        found: dict[str, list[tuple[ast.Call, ast.Attribute]]] = {}
+        for node in self.nodes:
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+                found.setdefault(node.func.attr, []).append((node, node.func))
+        return found
+
+    @cached_property
+    def assigned(self) -> dict[str, list[ast.expr]]:
+        """What is assigned to names, and to attributes of names (`self.context`), anywhere in the file."""
+        found: dict[str, list[ast.expr]] = {}
+        for node in self.nodes:
+            if isinstance(node, ast.Assign):
+                for name in map(dotted, node.targets):
+                    if name is not None:
+                        found.setdefault(name, []).append(node.value)
+        return found
+
+    @cached_property
+    def packages(self) -> frozenset[str]:
+        """Top-level packages that the file imports."""
+        found: set[str] = set()
+        for node in self.nodes:
+            if isinstance(node, ast.Import):
+                found.update(alias.name.split(".")[0] for alias in node.names)
+            elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+                found.add(node.module.split(".")[0])
+        return frozenset(found)
 
     def worked_out(self, make: Callable[[Facts], T]) -> T:
         """What is worked out once for the whole program, by the first of its files that asks."""

@@ -5,7 +5,19 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from . import attributes, combining, containers, hooks, losscalls, losses, naming, numbered, packing
+from . import (
+    attributes,
+    calls,
+    combining,
+    containers,
+    expressions,
+    hooks,
+    losscalls,
+    losses,
+    naming,
+    numbered,
+    packing,
+)
 from .local import is_local
 from .marks import Split
 from .replacing import replace
@@ -31,8 +43,6 @@ def _computed(value: Value) -> Value:
 
 
 def _run(ip: Interpreter, cell: int, arguments: Arguments, node: ast.Call, frame: Frame) -> Value:
-    from . import calls
-
     held = ip.heap[cell]
     ip.note_way(frame, ip.made.running_defs)
     prepared = attributes.is_prepared(ip, cell)
@@ -63,8 +73,6 @@ def run_method(ip: Interpreter, ref: FunctionRef, arguments: Arguments, node: as
 
     A method that computes a loss and that no forward calls is code like any other: the loss is reduced there.
     """
-    from . import calls
-
     assert ref.bound is not None
     if frame.forward and ref.node not in ip.made.inner_defs:
         ip.made.inner_defs.add(ref.node)
@@ -98,8 +106,6 @@ def _reached(
     ip: Interpreter, cell: int, method: str | None, arguments: Arguments, node: ast.Call, frame: Frame
 ) -> None:
     """A prepared model runs: the loaders of its inputs are sharded, hand-made batches are split."""
-    from . import expressions
-
     for operand, value in arguments.all:
         sources = expressions.deep_sources(value) | held_sources(ip, value)
         ip.sites.feed(sources)
@@ -119,8 +125,6 @@ def _reached(
 
 def held_sources(ip: Interpreter, value: Value, depth: int = 3) -> frozenset[ast.AST]:
     """Sources of what a container of the program holds (a batch in a dict)."""
-    from . import expressions
-
     found: frozenset[ast.AST] = frozenset()
     for cell in value.objs if depth else ():
         for held in (ip.heap[cell].element, *ip.heap[cell].attrs.values()):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ..program import Module
+from ..trees import children
 from .places import DEFINITIONS
 
 MAX_HOPS = 8  # of a name from module to module
@@ -95,7 +96,7 @@ class Names:
             self._scopes[node] = _Bindings()
             self._collect_inner(node, scope)
             return
-        for child in ast.iter_child_nodes(node):
+        for child in children(node):
             self._collect(child, scope)
 
     def _in_handler(self, node: ast.AST) -> bool:
@@ -111,7 +112,7 @@ class Names:
         for name in ("decorator_list", "bases", "keywords", "returns"):
             part = getattr(node, name, None)
             outside.update(id(item) for item in (part if isinstance(part, list) else [part]))
-        for child in ast.iter_child_nodes(node):
+        for child in children(node):
             if id(child) in outside:
                 self._collect(child, outer)
             elif isinstance(child, ast.arguments):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from . import combining, deciding, pieces, row_loops, sinks
+from . import combining, creation, deciding, expressions, pieces, products, row_loops, sinks
 from .replacing import replace
 from .values import EMPTY, GLOBAL, NOTHING, REDUCED, ROWS, Batch, Dep, Role, Value, join, tensor, whole
 
@@ -18,8 +18,6 @@ COUNT = "the number of rows of a slice meets values inside the forward"
 
 def binary(ip: Interpreter, node: ast.BinOp, frame: Frame) -> Value:
     """Value of `left op right`."""
-    from . import expressions
-
     left = expressions.evaluate(ip, node.left, frame)
     right = expressions.evaluate(ip, node.right, frame)
     return combine(ip, node.op, (node.left, left), (node.right, right), node, frame)
@@ -27,8 +25,6 @@ def binary(ip: Interpreter, node: ast.BinOp, frame: Frame) -> Value:
 
 def combine(ip: Interpreter, op: ast.operator, left: Operand, right: Operand, node: ast.expr, frame: Frame) -> Value:
     """Combine two evaluated operands."""
-    from . import products
-
     (_, a), (right_node, b) = left, right
     if frame.forward and row_loops.counts_positions((a, b)):
         return row_loops.UNBOUND
@@ -132,8 +128,6 @@ def _with_pending(op: ast.operator, a: Value, b: Value) -> Value:
 
 def unary(ip: Interpreter, node: ast.UnaryOp, frame: Frame) -> Value:
     """Value of `op operand`."""
-    from . import expressions
-
     value = expressions.evaluate(ip, node.operand, frame)
     if value.is_param and not frame.forward:
         combining.full(ip, node.operand, value)
@@ -150,8 +144,6 @@ def unary(ip: Interpreter, node: ast.UnaryOp, frame: Frame) -> Value:
 
 def compare(ip: Interpreter, node: ast.Compare, frame: Frame) -> Value:
     """Value of a comparison: per-sample for tensors, a global decision for host numbers."""
-    from . import creation, expressions
-
     operands = [(n, expressions.evaluate(ip, n, frame)) for n in (node.left, *node.comparators)]
     if any(isinstance(op, (ast.Is, ast.IsNot, ast.In, ast.NotIn)) for op in node.ops):
         return Value(batch=GLOBAL)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 
+from ..trees import children
+
 Parents = Mapping[ast.AST, ast.AST]
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 DEFINITIONS = (*FUNCTIONS, ast.ClassDef)  # what they hold does not run where they stand
@@ -23,6 +25,16 @@ def last_name(node: ast.expr) -> str:
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
+def dotted(node: ast.AST) -> str | None:
+    """The text of a name or of attributes of one (`self.optimizer`), `None` for anything else."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        base = dotted(node.value)
+        return None if base is None else f"{base}.{node.attr}"
+    return None
+
+
 def passed(call: ast.Call) -> list[ast.expr]:
     """All that a call is given, by position and by name."""
     return [*call.args, *(keyword.value for keyword in call.keywords)]
@@ -39,5 +51,5 @@ def inside(node: ast.AST) -> Iterator[ast.AST]:
     """A statement and its parts, without those of definitions and comprehensions in it, whose names are their own."""
     if not isinstance(node, (*DEFINITIONS, *COMPREHENSIONS)):
         yield node
-        for child in ast.iter_child_nodes(node):
+        for child in children(node):
             yield from inside(child)

@@ -16,4 +16,22 @@ else:
         return made
 
 
-__all__ = ["replace"]
+def quick(cls: type, empty: object) -> None:
+    """Gives a frozen class of many fields, most of which have their defaults, a constructor that copies those at once.
+
+    Args:
+        cls: whose fields are given by name, but for the first ones.
+        empty: an object with defaults alone.
+    """
+    defaults, names = dict(empty.__dict__), tuple(empty.__dict__)
+
+    def make(self: Any, /, *first: Any, **given: Any) -> None:
+        held = self.__dict__
+        held.update(defaults)
+        held.update(zip(names, first))
+        held.update(given)
+
+    cls.__init__ = make  # type: ignore[misc]
+
+
+__all__ = ["quick", "replace"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable
 
+from ..trees import walk
 from .made import Made
 from .model import Forward, Step
 from .places import FUNCTIONS
@@ -54,7 +55,7 @@ def _home(call: ast.AST, made: Made, parents: dict[ast.AST, ast.AST], tree: ast.
 
 
 def _inside(node: ast.AST) -> set[ast.AST]:
-    return set(ast.walk(node))
+    return set(walk(node))
 
 
 def _step(home: ast.AST, made: Made, forwards: list[Forward], parents: dict[ast.AST, ast.AST]) -> Step:

@@ -10,6 +10,7 @@ from . import (
     changes,
     combining,
     deciding,
+    expressions,
     indexed_wholes,
     loops,
     modules,
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
 def subscript(ip: Interpreter, node: ast.Subscript, frame: Frame) -> Value:
     """Value of `base[index]`."""
-    from . import expressions
-
     base = expressions.evaluate(ip, node.value, frame)
     if base.is_param and not base.objs and base.items is None and changes.is_read(ip, base, frame):
         combining.full(ip, node.value, base)
@@ -38,8 +37,6 @@ def subscript(ip: Interpreter, node: ast.Subscript, frame: Frame) -> Value:
 
 
 def index(ip: Interpreter, node: ast.expr, frame: Frame) -> Value:
-    from . import expressions
-
     if isinstance(node, ast.Slice):
         for part in (node.lower, node.upper, node.step):
             if part is not None:

@@ -9,7 +9,7 @@ from enum import Enum
 from functools import reduce
 
 from .batchtypes import BOTTOM, COUNTED, EXACT_ROWS, GLOBAL, REDUCED, ROWS, SAMPLE, Batch, Dep, join_batch, whole
-from .replacing import replace
+from .replacing import quick, replace
 
 
 class Role(Enum):
@@ -55,7 +55,7 @@ PACKED = "packed"  # reason of a SAMPLE whose rows are the time steps of sequenc
 VARIES = _Nothing.VARIES
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Value:
     """What is known of an expression's value.
 
@@ -138,6 +138,13 @@ class Value:
     terms: frozenset[str] = frozenset()
     bends: frozenset[ast.expr] = frozenset()
 
+    def __eq__(self, other: object) -> bool:
+        """As a dataclass has it, three times as fast: two values are compared for each expression."""
+        return self is other or (other.__class__ is Value and self.__dict__ == other.__dict__)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.__dict__.values()))
+
     @property
     def dep(self) -> Dep:
         """Shorthand for `batch.dep`."""
@@ -158,6 +165,7 @@ class Value:
 
 
 EMPTY = Value()
+quick(Value, EMPTY)
 HOST = Value(batch=GLOBAL)
 
 

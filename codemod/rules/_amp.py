@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
+from ..trees import walk
 from ._source import RUNTIME, SHARDED, calls, dotted, in_module_class, keyword_value, setting
 
 if TYPE_CHECKING:
@@ -78,9 +79,8 @@ def _type_of(facts: Facts, call: ast.Call) -> str | None:
 def names_autocast(facts: Facts, node: ast.AST) -> bool:
     """Whether an expression makes an autocast context, or hands its class on."""
     wanted = (f"{RUNTIME}.autocast", *AUTOCASTS)
-    return any(
-        isinstance(part, (ast.Name, ast.Attribute)) and facts.names.qualified(part) in wanted for part in ast.walk(node)
-    )
+    parts = (part for part in walk(node) if isinstance(part, (ast.Name, ast.Attribute)))
+    return any(facts.names.qualified(part) in wanted for part in parts)
 
 
 def enters_autocast(facts: Facts, node: ast.expr) -> bool:
@@ -88,8 +88,4 @@ def enters_autocast(facts: Facts, node: ast.expr) -> bool:
     if names_autocast(facts, node):
         return True
     held = dotted(node.func if isinstance(node, ast.Call) else node)
-    return held is not None and any(
-        names_autocast(facts, item.value) and any(dotted(target) == held for target in item.targets)
-        for item in facts.nodes
-        if isinstance(item, ast.Assign)
-    )
+    return held is not None and any(names_autocast(facts, value) for value in facts.assigned.get(held, ()))

@@ -10,6 +10,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ..trees import children
 from ._source import FUNCTIONS, ancestors, class_of
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class Fetched:
             node = todo.pop()
             if node not in found:
                 yield from callees(file, node)
-                todo.extend(ast.iter_child_nodes(node))
+                todo.extend(children(node))
 
 
 def of_program(facts: Facts) -> Fetched:

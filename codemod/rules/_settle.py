@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ..trees import children
 from ._source import FUNCTIONS, Definition, index_in
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def executed(statement: ast.AST) -> Iterator[ast.AST]:
     if isinstance(statement, Definition):
         return
     yield statement
-    for child in ast.iter_child_nodes(statement):
+    for child in children(statement):
         if not isinstance(child, FUNCTIONS):
             yield from executed(child)
 

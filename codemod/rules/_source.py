@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..facts.places import dotted as dotted
 from ..facts.values import Role
 
 if TYPE_CHECKING:
@@ -69,16 +70,6 @@ def setting(facts: Facts, options: Options, name: str) -> object:
     return options.configured.get(name)
 
 
-def dotted(node: ast.AST) -> str | None:
-    """The text of a name or of attributes of one (`self.optimizer`), `None` for anything else."""
-    if isinstance(node, ast.Name):
-        return node.id
-    if isinstance(node, ast.Attribute):
-        base = dotted(node.value)
-        return None if base is None else f"{base}.{node.attr}"
-    return None
-
-
 def keyword_value(call: ast.Call, name: str) -> ast.expr | None:
     """The value of a keyword argument."""
     return next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
@@ -94,11 +85,7 @@ def argument(call: ast.Call, index: int, name: str) -> ast.expr | None:
 
 def method_calls(facts: Facts, *names: str) -> Iterator[tuple[ast.Call, ast.Attribute]]:
     """Calls `x.name(…)` of methods (not of functions in modules), each with its callee, in source order."""
-    found = [
-        (node, node.func)
-        for node in facts.nodes
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in names
-    ]
+    found = [item for name in dict.fromkeys(names) for item in facts.methods.get(name, ())]
     for call, callee in sorted(found, key=lambda item: position(item[0])):
         if facts.names.qualified(callee) is None:
             yield call, callee
@@ -268,12 +255,6 @@ def free_name(facts: Facts, *candidates: str) -> str:
     return f"{candidates[-1]}{number}"
 
 
-def imported(facts: Facts) -> set[str]:
+def imported(facts: Facts) -> frozenset[str]:
     """Top-level packages that the file imports."""
-    found: set[str] = set()
-    for node in facts.nodes:
-        if isinstance(node, ast.Import):
-            found.update(alias.name.split(".")[0] for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
-            found.add(node.module.split(".")[0])
-    return found
+    return facts.packages

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from ..edits import Callee, Delete, Ref, Replace, Span, Wrap
 from ..findings import finding
+from ..trees import children
 from . import Outcome, rule
 from ._devices import INDEXED, is_text, kind_of
 from ._source import keyword_value
@@ -95,7 +96,7 @@ def visit(facts: Facts, node: ast.AST, own_cuda: bool) -> Iterator[Outcome]:
         return
     if isinstance(node, ast.Call):
         yield from moved(facts, node, own_cuda)
-    for child in ast.iter_child_nodes(node):
+    for child in children(node):
         yield from visit(facts, child, own_cuda)
 
 
