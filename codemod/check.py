@@ -38,6 +38,7 @@ class Checking:
         follow: whether the local modules that a script imports are checked with it.
         stdin_filename: what to call standard input.
         budget: seconds that the analysis of one program may take.
+        jobs: processes that check programs; 0 for as many as are worth it.
     """
 
     paths: Sequence[str]
@@ -49,11 +50,12 @@ class Checking:
     follow: bool = True
     stdin_filename: str | None = None
     budget: int | None = None
+    jobs: int | None = None
 
     @property
     def request(self) -> Request:
         """The same for the reading of files."""
-        options = Options(budget=self.budget)
+        options = Options(budget=self.budget, jobs=self.jobs)
         return Request(
             self.paths,
             options,

@@ -102,6 +102,10 @@ def rewrite(
     budget: Annotated[
         str | None, free("budget", "SECONDS", "Refuse a program whose analysis takes longer; 120 if not given.")
     ] = None,
+    jobs: Annotated[
+        str | None,
+        typer.Option("--jobs", "-j", metavar="N|auto", help="Processes; auto: one per core, if that is faster."),
+    ] = None,
     stdin_filename: Annotated[
         str | None, typer.Option("--stdin-filename", metavar="NAME", help="What to call standard input (-).")
     ] = None,
@@ -146,6 +150,7 @@ def rewrite(
             follow=follow,
             partial=partial,
             budget=budget,
+            jobs=jobs,
             stdin_filename=stdin_filename,
             form=form,
             page=page,

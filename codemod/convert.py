@@ -7,10 +7,10 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 
+from . import spread
 from .files import FileError, TooLarge, expand, limited, read, reason
-from .options import OptionError, Options, configuration
+from .options import OptionError, Options
 from .report.diff import unified
 from .report.stream import Progress, complain, put, put_diff, say
 from .report.text import Wording, report
@@ -171,10 +171,15 @@ def converted(
             shown.at(f"{item.name} ({number} of {len(items)})")
             attempt(item.name, partial(rewriter.register, item.name, item.data))
         scripts = rewriter.scripts()
-        for number, name in enumerate(scripts, 1):
-            shown.at(f"{name} (script {number} of {len(scripts)})")
-            attempt(name, partial(plan, rewriter, request.options, name))
-        results = rewriter.results(attempt)
+        shares = spread.shares(rewriter, scripts, request.options)
+        if len(shares) > 1:
+            shown.at(f"{len(scripts)} scripts, in {len(shares)} processes")
+            results = spread.results(rewriter, request.options, scripts, shares, attempt)
+        else:
+            for number, name in enumerate(scripts, 1):
+                shown.at(f"{name} (script {number} of {len(scripts)})")
+                attempt(name, partial(spread.plan, rewriter, request.options, name))
+            results = rewriter.results(attempt)
     told = [pair_of(given, result) for result in results if result.path not in failed]
     return told, list(failed.values()), [root for name in scripts for root in rewriter.roots(name)]
 
@@ -189,11 +194,6 @@ def hand_over(request: Request, results: Sequence[Result], written: bool, failur
         from .report.formats import render
 
         put(render(request.format, results, "rewrite", written=written, failures=failures))
-
-
-def plan(rewriter: Rewriter, options: Options, name: str) -> None:
-    """Plan one script under the options that hold in its folder."""
-    rewriter.plan(name, replace(options, configured=configuration(Path(name).parent)))
 
 
 def pair_of(given: Mapping[str, Item], result: Result) -> tuple[Item, Result]:

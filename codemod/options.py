@@ -48,7 +48,7 @@ OWNERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
 IDLE: Mapping[str, str | int] = {"reshard": "auto", "offload": "none", "meta_init": False}
 """Values of such options that ask for nothing, and may stand beside any backend."""
 
-TOOL: Mapping[str, int] = MappingProxyType({"budget": 120})
+TOOL: Mapping[str, int] = MappingProxyType({"budget": 120, "jobs": 0})
 """Options of the codemod alone, with their defaults: no run knows them."""
 
 TABLES = ("check",)
@@ -82,6 +82,7 @@ class Options:
         meta_init: keep only this process's parts of a model while it is built, for fsdp.
         partial: write what could be converted although something was refused.
         budget: seconds of processor time that the analysis of one program may take.
+        jobs: processes that convert programs; 0, written "auto", for as many as there are cores if that is worth it.
         configured: values from the environment and `[tool.distify]`, which hold where nothing was given.
     """
 
@@ -98,6 +99,7 @@ class Options:
     meta_init: bool | None = None
     partial: bool = False
     budget: int | None = None
+    jobs: int | None = None
     configured: Mapping[str, str | int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -162,6 +164,8 @@ def parse(name: str, value: Any, source: str) -> str | int:
         if known is None:
             raise OptionError(f"{source}: '{value}' is neither true nor false")
         return known
+    if name == "jobs" and value in ("auto", 0):
+        return 0
     low, high = INTEGERS.get(name, (1, None))
     bounds = f"a whole number from {low}" + ("" if high is None else f" to {high}")
     try:

@@ -24,6 +24,8 @@ _BOTH: Mapping[str, Takes] = {
     "--follow": ("follow", True),
     "--no-follow": ("follow", False),
     "--budget": ("budget", ONE),
+    "--jobs": ("jobs", ONE),
+    "-j": ("jobs", ONE),
     "--stdin-filename": ("stdin_filename", ONE),
     "--format": ("form", ONE),
     "--quiet": ("quiet", True),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 
@@ -12,6 +12,7 @@ from .findings import finding
 from .folders import project_root, within
 from .nearby import Nearby
 from .options import Options
+from .parallel import groups
 from .plan import TOO_LONG, File, Plan, apply_to, make_plans, real
 from .program import Module, Program, has_main_guard
 from .rewrite import InternalError, Result, careful, check_syntax
@@ -148,13 +149,39 @@ class Rewriter:
         Raises:
             InternalError: a mistake of distify.
         """
+        self.edit(attempt)
+        self.prove(attempt)
+        return [file.result() for file in self._files.values()]
+
+    def edit(self, attempt: Attempt = at_once) -> None:
+        """Make what is planned: the first of the two steps that `results` takes."""
         refused = self._refused()
         for key, file in self._files.items():
             if file.plans and key not in refused:
                 attempt(file.path, partial(self._edit, file))
+
+    def prove(self, attempt: Attempt = at_once) -> None:
+        """Convert once more, which must change nothing: the second one."""
         for path, options in self._roots if self._proved else ():
             attempt(path, partial(self._check, path, options))
-        return [file.result() for file in self._files.values()]
+
+    def planned(self) -> dict[str, Result]:
+        """The results of the files that something was planned in, by their resolved paths."""
+        return {key: file.result() for key, file in self._files.items() if file.plans}
+
+    def others(self, planned: Mapping[str, Result]) -> list[Result]:
+        """All results, where those of some files were made elsewhere."""
+        kept = (planned.get(key) or file.result() for key, file in self._files.items())
+        return [*kept, *(result for key, result in planned.items() if key not in self._files)]
+
+    def independent(self, scripts: Iterable[str]) -> list[list[str]]:
+        """Scripts that share no file with those of another group."""
+        programs = {path: self._programs[path] for path in scripts}
+        return groups({path: [module.real or path for module in item.modules] for path, item in programs.items()})
+
+    def cost(self, scripts: Iterable[str]) -> int:
+        """How much there is to analyse: characters of source."""
+        return sum(len(module.source) for path in scripts for module in self._programs[path].modules)
 
     def _edit(self, file: File) -> None:
         with careful(file.path):

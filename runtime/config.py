@@ -50,7 +50,7 @@ INSTEAD: Mapping[str, str] = MappingProxyType(
 )
 
 # Options of the codemod, which a run passes over, and its tables.
-REWRITING = ("budget", "check")
+REWRITING = ("budget", "jobs", "check")
 
 # Variables that steer the runtime but are no options of a run.
 SWITCHES = ("DISTIFY_ALL_RANKS", "DISTIFY_DEBUG", "DISTIFY_TIMEOUT", "DISTIFY_TRACE")

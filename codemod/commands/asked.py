@@ -75,6 +75,7 @@ def rewriting(
             meta_init=meta_init or None,
             partial=partial,
             budget=budget,  # type: ignore[arg-type]
+            jobs=jobs,  # type: ignore[arg-type]
         )
     except OptionError as error:
         raise Usage(str(error)) from None
@@ -102,6 +103,7 @@ def checking(
     exit_zero: bool = False,
     follow: bool = True,
     budget: str | None = None,
+    jobs: str | None = None,
     stdin_filename: str | None = None,
     quiet: bool = False,
 ) -> Checking:
@@ -122,6 +124,7 @@ def checking(
     try:
         selections = Selections.given(select, ignore, per_file_ignores)
         seconds = None if budget is None else int(parse("budget", budget, "--budget"))
+        processes = None if jobs is None else int(parse("jobs", jobs, "--jobs"))
     except OptionError as error:
         raise Usage(str(error)) from None
-    return Checking(paths, selections, fix, form, exit_zero, quiet, follow, stdin_filename, seconds)
+    return Checking(paths, selections, fix, form, exit_zero, quiet, follow, stdin_filename, seconds, processes)

@@ -63,6 +63,10 @@ def register(app: typer.Typer) -> None:
         budget: Annotated[
             str | None, typer.Option("--budget", metavar="SECONDS", help="Give up a program that takes longer; 120.")
         ] = None,
+        jobs: Annotated[
+            str | None,
+            typer.Option("--jobs", "-j", metavar="N|auto", help="Processes; auto: one per core, if that is faster."),
+        ] = None,
         stdin_filename: Annotated[
             str | None, typer.Option("--stdin-filename", metavar="NAME", help="What to call standard input (-).")
         ] = None,
@@ -83,6 +87,7 @@ def register(app: typer.Typer) -> None:
                 exit_zero=exit_zero,
                 follow=follow,
                 budget=budget,
+                jobs=jobs,
                 stdin_filename=stdin_filename,
                 quiet=quiet,
             )
