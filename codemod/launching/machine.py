@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
+import socket
 import subprocess
 from collections.abc import Mapping
 
@@ -52,6 +53,14 @@ def starter() -> list[str] | None:
         return program("distify.runtime.agent")
     found = shutil.which("torchrun")
     return None if found is None else [found]
+
+
+def has_address(host: str) -> bool:
+    """Whether a name of a machine, or an address, means something here."""
+    try:
+        return bool(socket.getaddrinfo(host.strip("[]"), None))
+    except (OSError, UnicodeError):
+        return False
 
 
 def several_tasks(environment: Mapping[str, str]) -> str:

@@ -52,9 +52,11 @@ class Processes:
         return self.nnodes == "1"
 
     def elsewhere(self) -> str:
-        """What is still to be typed on other machines; empty if nothing is, or if this is not the first of them."""
-        if self.alone or self.rank not in ("", "0"):
+        """What is still to be typed on other machines, or waited for; empty with one machine."""
+        if self.alone:
             return ""
+        if self.rank not in ("", "0"):
+            return f"waits for the first machine, at {self.endpoint}"
         if self.backend != "static":
             return f"type the same command on the other machines; it starts when {self.nnodes} are there"
         last = int(self.nnodes) - 1

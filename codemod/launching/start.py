@@ -84,6 +84,11 @@ def start(run: Run, environment: Mapping[str, str]) -> int:
     if starter is None:
         complain(NO_TORCH)
         return 2
+    host = run.processes.endpoint.rpartition(":")[0]
+    if host and not machine.has_address(host):
+        complain(
+            f"{host} has no address on this machine (yet): torchrun asks for it for some minutes; is the name right?"
+        )
     words = [*starter, *run.words()]
     variables = {**unlaunched(environment), **run.variables(environment)}
     try:

@@ -111,6 +111,16 @@ def test_gpus_are_counted(monkeypatch):
     assert rows(launch("train.py", "--dry-run", "--nproc", "gpu"))["nproc"] == ("gpu", "--nproc")
 
 
+def test_a_machine_that_has_no_address_is_told_of(monkeypatch):
+    monkeypatch.setattr(machine, "starter", lambda: ["/bin/torchrun"])
+    monkeypatch.setattr(os, "execve", lambda *words: None)
+    monkeypatch.setattr("subprocess.call", lambda *words, **more: 0)
+    for host, told in (("127.0.0.1:29500", False), ("[::1]", False), ("no-such-host.invalid", True)):
+        result = launch("train.py", "--nnodes", "2", "--node-rank", "1", "--rdzv-endpoint", host)
+        assert result.exit_code == 0
+        assert (f"{host} has no address on this machine (yet)" in result.stderr) == told
+
+
 def test_several_machines(monkeypatch):
     fixed = launch(
         "train.py", "--nnodes", "2", "--node-rank", "1", "--rdzv-endpoint", "host0", "--nproc", "8", "--dry-run"
@@ -118,7 +128,7 @@ def test_several_machines(monkeypatch):
     assert fixed.stdout.endswith(
         "torchrun --nnodes 2 --nproc-per-node 8 --rdzv-backend static --rdzv-endpoint host0:29500 --node-rank 1 train.py\n"
     )
-    assert "type the same command" not in fixed.stderr  # that stands on the first machine
+    assert "waits for the first machine, at host0:29500" in fixed.stderr
     for count, told in (
         ("2", "on the other machine, with --node-rank 1;"),
         ("3", "on the other 2 machines, with --node-rank 1 to 2;"),
