@@ -15,11 +15,13 @@ PIECE = (
 )
 SECOND = r"(?:secs?|seconds?|s)"
 MANY = r"(?!(?:[kcm]?m|rad|deg|km|mi)\b)[A-Za-z_]{2,}"
-RATED = rf"(?:{MANY} ?(?:/|per) ?(?:{SECOND}|mins?|minute|hours?|day)|fps)\b"
-EACH = rf"(?:ns|us|µs|ms|{SECOND}|mins?|minutes?|hours?) ?(?:/|per) ?{PIECE}\b"
+PER = r"(?: ?/ ?|[ _]?(?<![A-Za-z])per[ _]?)"
+RATED = rf"(?:{MANY}{PER}(?:{SECOND}|mins|minutes?|hours?)|{PIECE}{PER}min|fps)\b"  # loss/min is the smallest loss
+EACH = rf"(?:ns|us|µs|ms|{SECOND}|mins|minutes?|hours?){PER}{PIECE}\b"
 UNIT = rf"(?: ?(?:ns|us|µs|ms|{SECOND}|mins|minutes?|hrs?|hours?|[kKMGTP]?FLOPS)|min|h)"
-WORD = r"(?:time|elapsed|duration|took|eta|latency|seconds|timestamp|throughput|fps)"
-LABEL = rf"(?:(?:\w*[_-])?{WORD}(?: ?(?:/|per) ?\w+)?|{EACH}|{RATED})"
+TIMED = r"(?:run|wall)?time(?:[ _](?:taken|used|cost|spent))?"
+WORD = rf"(?:{TIMED}|elapsed|duration|took|latency|seconds|timestamp|throughput|fps)"
+LABEL = rf"(?:(?:\w*[_-])?{WORD}(?:{PER}\w+)?|{EACH}|{RATED})"
 IN = rf"(?:(?:[ _]?[(\[]|[ _])(?:in )?(?:ms|{SECOND}|mins?|minutes?|hours?)[)\]]?)?"
 AFTER = rf" ?(?:{RATED}|{EACH})|{UNIT}"
 END = r"(?![\w/]|[.,]\w)"
@@ -37,7 +39,7 @@ HOLDS = rf"(?i:\b(?:\w*_)?{HELD}\b)"
 
 TIME = (
     CLOCK,
-    rf"(?<=\[){SHORT}<(?:{SHORT}|\?)",
+    rf"(?<=\[){SHORT}<(?:{SHORT}|\?)|(?i:\beta\b\W{{0,4}}){SHORT}(?!\w)",  # as a number it is a rate of learning
     rf"(?i:\b{LABEL}{IN}\W{{0,4}}(?:(?:is|was|of|per \w+)\W{{1,3}})?)(?:{SHORT}|{FLOAT})(?:{AFTER})?{END}",
     rf"{FLOAT}(?:{AFTER}){END}",
 )

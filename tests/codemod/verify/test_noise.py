@@ -32,11 +32,17 @@ img/sec: {:.2f}
 {:.2f} images per second
 {:.1f} steps/min
 throughput: {:.1f}
+'train_runtime': {:.4f}, 'loss': 1.0
+'train_samples_per_second': {:.3f}
+"time_taken": {:.2f}
+time spent {:.1f}
+sec_per_epoch={:.2f}
 2024-05-{:02.0f} 10:22:31 loss 1.0
 INFO:2024-05-{:02.0f}T10:22:31.123Z start
 [10:22:{:02.0f}] loss 1.0
 eta: 0:00:{:02.0f}
 ETA 0:{:02.0f}
+eta: {:.0f}s
 [00:{:02.0f}<00:01, 3.1it/s]
 1 day, 10:10:{:02.0f}
 Mon Jan  {:.0f} 10:10:10 2024
@@ -56,6 +62,12 @@ samples/class: {:.0f}
 batch/epoch: {:.0f}
 bits/dim: {:.3f}
 loss per token {:.3f}
+loss_per_token {:.3f}
+super s {:.1f}
+eta {:.2f}
+loss/min: {:.3f}
+loss min per epoch {:.3f}
+hyper sec {:.1f}
 per step {:.2f}
 acc@5:{:.2f}
 mAP@0.5:{:.2f}
