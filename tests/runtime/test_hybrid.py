@@ -22,27 +22,31 @@ TOLERANCE = 1e-5  # fp32
 ROUNDED = 1e-4  # bf16, against whole weights under autocast
 
 
-def four(forks: Forks, folder: Path, what: str, *arguments: Any) -> list[Any]:
-    """What `hybrid.main` finds on each of four ranks."""
-    script, out = folder / "run.py", folder / f"{what}.pt"
-    script.write_text(f"from tests.runtime import hybrid\nhybrid.main({what!r}, {str(out)!r}, *{arguments!r})\n")
+@pytest.fixture(scope="module")
+def four(forks: Forks, tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Any], str]:
+    """What `hybrid.main` finds on each of four ranks, and where it saved its state."""
+    folder = tmp_path_factory.mktemp("four")
+    script, out, state = folder / "run.py", folder / "found.pt", str(folder / "state")
+    script.write_text(f"from tests.runtime import hybrid\nhybrid.main({str(out)!r}, {state!r})\n")
     for ended in forks.run(script, ranks=4):
         assert ended.code == 0, ended.stderr
     found: list[Any] = torch.load(out, weights_only=False)
-    return found
+    return found, state
 
 
-def test_runs_equal_the_original(forks: Forks, tmp_path: Path) -> None:
-    for found in four(forks, tmp_path, "compared"):
+def test_runs_equal_the_original(four: tuple[list[Any], str]) -> None:
+    for found, _ in four[0]:
         assert len(found) == 6
         for name, places in found.items():
             assert list(places) == [""], (name, places)
             assert places[""] <= (ROUNDED if name == "bf16" else TOLERANCE), name
 
 
-def test_a_state_travels_to_other_numbers_of_processes_and_back(forks: Forks, tmp_path: Path, pool2: Pool) -> None:
-    folder, plain, pools = str(tmp_path / "state"), str(tmp_path / "plain"), {2: pool2}
-    ranks = four(forks, tmp_path, "legs", folder, ["hybrid", "hybrid"])
+def test_a_state_travels_to_other_numbers_of_processes_and_back(
+    four: tuple[list[Any], str], tmp_path: Path, pool2: Pool
+) -> None:
+    ranks, (_, folder) = [legs for _, legs in four[0]], four
+    plain, pools = str(tmp_path / "plain"), {2: pool2}
     for k in range(2):
         assert all(found[k][:3] == ranks[0][k][:3] for found in ranks)
     run = [*ranks[0], *(test_saved_state.on(pools, size, "fsdp", folder, k) for k, size in ((2, 2), (3, 1)))]
