@@ -112,6 +112,8 @@ class Collectives:
                 return "forward of a model whose buffers are sent (broadcast_buffers)"
         if not isinstance(call.func, ast.Attribute):
             return ""
+        if call.func.attr == "consolidate_state_dict":
+            return call.func.attr
         if call.func.attr == "full_tensor" and not call.args and self.sharded:
             return "full_tensor"
         held = facts.value(call.func.value)

@@ -5,7 +5,7 @@
         model.module.load_state_dict(torch.load("model.pt"))    # wrapping sent the weights before that
 
 A wrapper sends the weights of the first process once, when it is made; a state that is loaded before that may be loaded
-by one.
+by one, and one that is sent afterwards too.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from ..findings import Finding, finding
 from ..rules._source import method_calls
 from . import Kind, check
 from ._guards import of_program as guards_of
+from ._weights import weights_sent
 
 if TYPE_CHECKING:
     from ..facts.model import Facts
@@ -34,6 +35,8 @@ def lonely(facts: Facts) -> Iterator[Finding]:
         steps = any(held.has(role) for role in STEPPED)
         wrapper = callee.value.value if isinstance(callee.value, ast.Attribute) else callee.value
         model = callee.attr == "load_state_dict" and (held.wrapped or facts.value(wrapper).wrapped)
+        if callee.attr == "load_state_dict" and facts.worked_out(weights_sent):
+            continue
         test = guards_of(facts).test_of(facts, call) if steps or model else None
         if test is not None and not in_both(call, test):
             yield finding("DST257", call)

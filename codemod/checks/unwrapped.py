@@ -20,7 +20,7 @@ from ..facts.values import Role, Value, union
 from ..findings import Finding, finding
 from ..rules._libraries import library_of
 from . import Kind, check
-from ._collectives import of_program as collectives_of
+from ._weights import sends_weights
 
 if TYPE_CHECKING:
     from ..facts.model import Facts
@@ -81,14 +81,6 @@ def is_unknown(name: str) -> bool:
     """Whether a call is of a library that may share gradients in ways of its own."""
     library = library_of(name.split(".")[0])
     return library is not None and library.title not in KNOWN and ".fabric." not in name
-
-
-def sends_weights(facts: Facts, call: ast.Call) -> bool:
-    """Whether a collective is given parameters."""
-    if not collectives_of(facts).is_direct(call) or not (facts.names.qualified(call.func) or "").startswith(SPACE):
-        return False
-    values = [facts.value(part) for item in passed(call) for part in ast.walk(item) if isinstance(part, ast.expr)]
-    return any(value.is_param or value.params for value in values)
 
 
 def given_away(facts: Facts) -> frozenset[int]:

@@ -230,6 +230,10 @@ CORRECT = {
         model="net = Net().to(device)\nif rank == 0:\n    net.load_state_dict(torch.load('m.pt', map_location='cpu'))\n"
         + MODEL.replace("Net().to(device)", "net")
     ),
+    "loaded by one, then sent by hand": script(
+        before="if rank == 0:\n    model.module.load_state_dict(torch.load('m.pt', map_location='cpu'))\n"
+        "for p in model.parameters():\n    dist.broadcast(p.data, 0)",
+    ),
     "steps on both branches": script(
         step=STEP.replace("opt.step()", "if rank == 0:\n    opt.step()\nelse:\n    opt.step()")
     ),
@@ -572,6 +576,16 @@ FAULTS = {
             after_epoch="if rank == 0:\n    print(right.compute())",
         ),
         [("DST651", "print(right.compute())")],
+    ),
+    "a state of an optimizer in parts": (
+        script(
+            head="from torch.distributed.optim import ZeroRedundancyOptimizer\n",
+            model=MODEL.replace(
+                "torch.optim.SGD(model.parameters()", "ZeroRedundancyOptimizer(model.parameters(), torch.optim.SGD"
+            ),
+            after="if rank == 0:\n    opt.consolidate_state_dict()",
+        ),
+        [("DST651", "opt.consolidate_state_dict()")],
     ),
     "parts on one": (
         script(
