@@ -85,7 +85,7 @@ def rewrite(
         str | None, free("shard_size", "N", "Processes that fsdp shards over; all otherwise.")
     ] = None,
     reshard: Annotated[str | None, choice("reshard", "When fsdp drops parameters that it gathered.")] = None,
-    offload: Annotated[str | None, choice("offload", "Where fsdp and deepspeed keep a process's parts.")] = None,
+    offload: Annotated[str | None, choice("offload", "Where fsdp keeps a process's parts.")] = None,
     checkpoint_activations: Annotated[
         bool, switch("checkpoint_activations", "Recompute activations of blocks.")
     ] = False,

@@ -39,7 +39,7 @@ OWNERS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "zero_stage": ("deepspeed",),
         "shard_size": ("fsdp",),
         "reshard": ("fsdp",),
-        "offload": ("fsdp", "deepspeed"),
+        "offload": ("fsdp",),
         "meta_init": ("fsdp",),
     }
 )
@@ -77,9 +77,9 @@ class Options:
         zero_stage: 0 to 3, for deepspeed.
         shard_size: processes that share the parts of a model, at least 2, for fsdp; all if not given.
         reshard: "auto" (by size and free memory), "always" or "never" drop gathered parameters after a forward, fsdp.
-        offload: "none" or "cpu" (parameters and optimizer state lie in host memory), for fsdp and deepspeed.
+        offload: "none" or "cpu" (parameters and optimizer state lie in host memory), for fsdp.
         checkpoint_activations: compute what repeated blocks hold in a forward anew in the backward.
-        meta_init: keep only this process's parts of a model while it is built, for fsdp.
+        meta_init: large parameters lie in files until they are cut, for fsdp.
         partial: write what could be converted although something was refused.
         budget: seconds of processor time that the analysis of one program may take.
         jobs: processes that convert programs; 0, written "auto", for as many as there are cores if that is worth it.
@@ -111,8 +111,6 @@ class Options:
             value = getattr(self, name)
             if value not in (None, IDLE.get(name)) and self.backend not in (None, *backends):
                 raise OptionError(f"{flag(name)} goes with --backend {' or '.join(backends)}, not with {self.backend}")
-        if self.offload == "cpu" and self.zero_stage == 0:
-            raise OptionError("--offload cpu goes with --zero-stage 1 to 3: stage 0 keeps everything on each device")
 
     def effective(self, name: str) -> str | int:
         """The value that holds at rewrite time: given, else configured, else the default."""

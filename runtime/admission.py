@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import UninitializedBuffer, UninitializedParameter
 from torch.optim import Optimizer
 
+from . import spilled
 from .backends.base import CUTTING, group_parameters
 from .collectives import exchange, gather_objects
 from .state import DistifyError, State
@@ -69,9 +70,10 @@ def check_devices(modules: Sequence[nn.Module], backend: str, device: torch.devi
     """Sharding backends move parameters to the run's device; a model that the script left elsewhere would break."""
     if device is None or backend not in CUTTING:
         return
+    spill = spilled.current()
     for module in modules:
         for name, p in module.named_parameters():
-            if p.device.type not in (device.type, "meta"):
+            if p.device.type not in (device.type, "meta") and not (spill is not None and p in spill):
                 raise DistifyError(
                     f"runtime.prepare(): with backend {backend!r} the parameters of {type(module).__name__} must be on "
                     f"{device}, where this run computes, but {name!r} is on {p.device}. Move the model and its batches "

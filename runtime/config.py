@@ -34,7 +34,7 @@ OWNERS: Mapping[str, tuple[tuple[str, ...], str]] = MappingProxyType(
         "zero_stage": (("deepspeed",), "a stage of DeepSpeed's ZeRO"),
         "shard_size": (("fsdp",), "how many processes share the parts of a model"),
         "reshard": (("fsdp",), "when gathered parameters are dropped"),
-        "offload": (("fsdp", "deepspeed"), "where parts of parameters and optimizer state lie"),
+        "offload": (("fsdp",), "where parts of parameters and optimizer state lie"),
         "meta_init": (("fsdp",), "to build a model in parts"),
     }
 )
@@ -75,9 +75,9 @@ class Config:
         zero_stage: 0 to 3, for deepspeed.
         shard_size: processes that share the parts of a model, for fsdp; 0 for all.
         reshard: "auto", "always" or "never" drop gathered parameters after a forward, for fsdp.
-        offload: "none" or "cpu" (parts lie in host memory), for fsdp and deepspeed.
+        offload: "none" or "cpu" (parts lie in host memory), for fsdp.
         checkpoint_activations: compute what repeated blocks hold in a forward anew in the backward.
-        meta_init: keep only this rank's parts of a model while it is built, for fsdp.
+        meta_init: large parameters lie in files until they are cut, for fsdp.
     """
 
     backend: str = "ddp"
@@ -117,10 +117,6 @@ def resolve(
     config = Config(**values)
     for name in OWNERS:
         _check_owner(config, levels, name, f"{pyproject(start)}: [tool.distify] {name}")
-    if config.offload == "cpu" and config.backend == "deepspeed" and config.zero_stage == 0:
-        raise ConfigError(
-            "offload='cpu' with zero_stage=0: stage 0 keeps everything on each device. Set zero_stage to 1, 2 or 3."
-        )
     return config
 
 

@@ -10,7 +10,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from . import admission, aliases, leaves, recompute
+from . import admission, aliases, leaves, recompute, spilled
 from .backends.base import CUTTING
 from .lost import reach
 from .meeting import mark, meet, on, watch_forward
@@ -79,6 +79,7 @@ def prepare(*objects: Any) -> Any:
     run.modules.extend(trained)
     run.optimizers.extend(optimizers)
     run.backend.prepare(trained, optimizers)
+    spilled.arrive(modules)
     assert run.config is not None
     if run.config.checkpoint_activations:
         recompute.install([module for module in trained if not isinstance(module, Loose)])
@@ -116,7 +117,7 @@ def broadcast(modules: Iterable[nn.Module]) -> None:
     groups: dict[torch.device, list[Tensor]] = {}
     for tensor in found.values():
         if tensor.layout == torch.strided and tensor.numel():
-            groups.setdefault(tensor.device, []).append(tensor)
+            groups.setdefault(tensor.device, []).extend(_slices(tensor))
     for tensors in groups.values():
         while tensors:
             chunk: list[Tensor] = []
@@ -127,9 +128,18 @@ def broadcast(modules: Iterable[nn.Module]) -> None:
             _broadcast(chunk)
 
 
+def _slices(tensor: Tensor) -> list[Tensor]:
+    """A tensor, as bytes in several pieces if it is large: a broadcast copies each."""
+    if tensor.nbytes <= CHUNK or not tensor.is_contiguous():
+        return [tensor]
+    return list(torch.split(tensor.view(-1).view(torch.uint8), CHUNK))
+
+
 def _broadcast(tensors: Sequence[Tensor]) -> None:
     run = require("prepare")
     flat = torch.cat([t.contiguous().reshape(-1).view(torch.uint8) for t in tensors])
+    if spilled.current() is not None:  # its parameters are on their way to the device, which ranks are connected by
+        flat = flat.to(run.device)
     reach(dist.broadcast, flat, 0, group=run.reduce_group)
     if run.rank == 0:
         return

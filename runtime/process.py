@@ -24,6 +24,7 @@ from . import (
     output,
     raw,
     saving,
+    spilled,
     stopping,
     streams,
 )
@@ -74,11 +75,11 @@ def init(
         reshard: "auto" (default): parameters that fsdp gathered for a forward are dropped after it if the model is
             large for the free memory; "always", "never".
         offload: "none" (default); "cpu": a rank's parts of parameters, gradients and optimizer state lie in host
-            memory, where the optimizer steps, for fsdp and deepspeed (stage 3; state and gradients with stages 1, 2).
+            memory, where the optimizer steps, for fsdp.
         checkpoint_activations: whether the repeated blocks of a model keep their inputs only, and compute the rest of
             what a backward needs anew in it (default False).
-        meta_init: whether models that are built under `runtime.building()` keep this rank's parts alone, for fsdp
-            (default False).
+        meta_init: whether large parameters lie in files in TMPDIR until `prepare` cuts them, so that no rank ever holds
+            a whole model in host or device memory, for fsdp (default False).
 
     Raises:
         Misconfigured: an unknown key or value, options that don't go together, a package that is missing, incomplete
@@ -139,17 +140,8 @@ def _launcher() -> Launcher:
     return read_launcher() or Launcher()
 
 
-def _check_built(config: Config) -> None:
-    """Refuse options that no backend fulfils in this version."""
-    wanted = {"offload": "none", "meta_init": False}
-    for name, idle in wanted.items():
-        if getattr(config, name) != idle:
-            raise ConfigError(f"{name}={getattr(config, name)!r} can't be had in this version. Leave it out.")
-
-
 def _build(config: Config, launcher: Launcher, place: torch.device) -> None:
     """Fill in the state; the parts read rank, device and config from it."""
-    _check_built(config)
     state.extra["thread"] = threading.get_ident()
     state.rank, state.local_rank, state.world_size = launcher.rank, launcher.local_rank, launcher.world_size
     state.device, state.config = place, config
@@ -172,6 +164,7 @@ def _build(config: Config, launcher: Launcher, place: torch.device) -> None:
     state.precision = Precision(config, place)
     state.windows = Windows(config)
     state.backend = backends.load("single" if state.world_size == 1 else config.backend)
+    spilled.start()
     atexit.unregister(_at_exit)
     atexit.register(_at_exit)
 
@@ -228,6 +221,7 @@ def _leave(wait: bool) -> None:
     bypass.uninstall()
     raw.uninstall()
     copies.uninstall()
+    spilled.stop()
     faults.uninstall()
     stopping.uninstall()
     if dist.is_available() and dist.is_initialized() and not faults.failed():

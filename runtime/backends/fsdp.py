@@ -17,6 +17,7 @@ from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 
+from .. import spilled
 from ..batchnorm import share_statistics
 from ..collectives import begin_backward
 from ..state import DistifyError, state
@@ -113,7 +114,10 @@ class FSDP(PartedGradients):
         for optimizer in optimizers:
             self._point(optimizer, moved)
         plain_news()
+        spill = spilled.current()
         for old in moved:
+            if spill is not None:
+                spill.release(old)
             replace(old, names.of(old))
 
     def _callable(self, module: nn.Module) -> list[nn.Module]:

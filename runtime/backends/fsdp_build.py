@@ -9,13 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.fsdp import FSDPModule, MixedPrecisionPolicy, fully_shard
+from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule, MixedPrecisionPolicy, OffloadPolicy, fully_shard
 from torch.distributed.tensor import DTensor
 
+from .. import spilled
 from ..collectives import gather_objects
 from ..state import DistifyError, state
 from . import fsdp_plan, recurrent
-from .sharded import Replaced
+from .sharded import Replaced, cut_of, local
 
 
 def check(parameters: Mapping[str, Tensor]) -> None:
@@ -49,6 +50,41 @@ def room(root: nn.Module) -> int | None:
     return min(int(found) for found in gather_objects(free))
 
 
+def without_values(root: nn.Module, whole: Collection[Tensor]) -> dict[str, nn.Parameter]:
+    """Put parameters without values in the place of those that lie in files, but for those that stay whole.
+
+    Returns:
+        By name, what the others' parts are to be taken from.
+    """
+    spill = spilled.current()
+    if spill is None:
+        return {}
+    for p in whole:
+        spill.bring(p)
+    found = {name: p for name, p in root.named_parameters() if p in spill and not any(p is kept for kept in whole)}
+    empty = {id(p): nn.Parameter(torch.empty_like(p, device="meta"), p.requires_grad) for p in found.values()}
+    for module in root.modules():
+        for name, held in module._parameters.items():
+            if id(held) in empty:
+                module._parameters[name] = empty[id(held)]
+    return found
+
+
+def bring_parts(root: nn.Module, values: Mapping[str, Tensor], device: torch.device) -> None:
+    """Give this rank's parts their values, one parameter after the other."""
+    spill = spilled.current()
+    if spill is None or not values:
+        return
+    root._apply(lambda t: torch.empty_like(t, device=device) if t.is_meta else t)  # type: ignore[no-untyped-call]
+    after = dict(root.named_parameters())
+    for name, value in values.items():
+        part = after[name]
+        assert isinstance(part, DTensor)
+        with torch.no_grad():
+            local(part).copy_(cut_of(value, part))
+        spill.let_go()
+
+
 def cut(
     root: nn.Module, mesh: DeviceMesh, reduced: torch.dtype | None, shared: Collection[nn.Parameter] = ()
 ) -> tuple[list[FSDPModule], list[nn.Parameter]]:
@@ -68,6 +104,11 @@ def cut(
     assert state.config is not None
     free, ranks, reshard = room(root), mesh.size(mesh.ndim - 1), state.config.reshard
     plan = fsdp_plan.plan(root, reduced is not None, ignorable, fsdp_plan.BLOCK, shared, free, ranks, reshard)
+    offload = OffloadPolicy()
+    assert state.device is not None
+    if state.config.offload == "cpu" and state.device.type != "cpu":
+        offload = CPUOffloadPolicy()
+    values = without_values(root, plan.whole)
     units: list[FSDPModule] = []
     for group in plan.groups:
         options: dict[str, Any] = {"ignored_params": set(plan.whole)} if plan.whole else {}
@@ -75,5 +116,6 @@ def cut(
             options["reshard_after_forward"] = not plan.keep
         cast = reduced if group.cast else None
         policy = MixedPrecisionPolicy(cast, torch.float32 if cast else None, None, False)
-        units.append(fully_shard(group.module, mesh=mesh, mp_policy=policy, **options))
+        units.append(fully_shard(group.module, mesh=mesh, mp_policy=policy, offload_policy=offload, **options))
+    bring_parts(root, values, torch.device("cpu") if isinstance(offload, CPUOffloadPolicy) else state.device)
     return units, plan.whole

@@ -75,13 +75,13 @@ def total_norm(parts: Sequence[Part], owners: int, norm_type: float, holders: Pr
         norm_type: order of the norm.
         holders: ranks that hold all parts between them, if not all ranks do: others hold the same.
     """
-    device = parts[0].grad.device if parts else state.device
+    device = state.device  # by which ranks are connected; offloaded parts lie elsewhere
     infinite = norm_type in (float("inf"), float("-inf"))
     sums = torch.zeros(owners, dtype=torch.float64, device=device)
     if norm_type == float("-inf"):
         sums += float("inf")
     for group in _by_type([part for part in parts if part.counts and part.grad.numel()]):
-        norms = torch.stack(torch._foreach_norm([part.grad for part in group], norm_type)).double()
+        norms = torch.stack(torch._foreach_norm([part.grad for part in group], norm_type)).double().to(device)
         index = torch.tensor([part.owner for part in group], device=device)
         if infinite:
             sums.scatter_reduce_(0, index, norms.abs(), "amax" if norm_type > 0 else "amin")

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
+from torch.distributed.tensor._dtensor_spec import DTensorSpec, TensorMeta
 
 from ..state import DistifyError
 from .meshes import seat
@@ -84,20 +85,32 @@ def whole(x: Tensor) -> Tensor:
     if not isinstance(x, DTensor):
         return x.detach()
     with torch.no_grad():
+        if x._local_tensor.device.type != x.device_mesh.device_type:  # offloaded: ranks are connected by devices
+            part = x._local_tensor.detach().to(x.device_mesh.device_type)
+            x = DTensor.from_local(part, x.device_mesh, x.placements, run_check=False, shape=x.shape, stride=x.stride())
         return x.full_tensor()
 
 
 def shard_like(value: Tensor, like: DTensor) -> DTensor:
     """This rank's part of a whole tensor, laid out as `like`; no communication, `value` is equal on all ranks."""
-    place, count = seat(like)
-    parts = torch.chunk(value.detach(), count, 0)
-    part = parts[place] if place < len(parts) else value.detach()[:0]
+    part = cut_of(value, like)
     part = part.to(local(like).device, copy=True).contiguous()
     return wrap_like(part, like)
 
 
+def cut_of(value: Tensor, like: DTensor) -> Tensor:
+    """This rank's rows of a whole tensor, sharing its memory."""
+    place, count = seat(like)
+    parts = torch.chunk(value.detach(), count, 0)
+    return parts[place] if place < len(parts) else value.detach()[:0]
+
+
 def wrap_like(part: Tensor, like: DTensor) -> DTensor:
     """This rank's part as a sharded tensor with the layout of `like`; shares memory with the part."""
+    if part.device.type != like.device_mesh.device_type:  # offloaded, where `from_local` would move it
+        meta = TensorMeta(like.shape, like.stride(), part.dtype)
+        spec = DTensorSpec(like.device_mesh, like.placements, tensor_meta=meta)
+        return DTensor(part, spec, requires_grad=False)  # type: ignore[no-untyped-call]
     return DTensor.from_local(
         part, like.device_mesh, like.placements, run_check=False, shape=like.shape, stride=like.stride()
     )

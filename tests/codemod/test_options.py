@@ -126,10 +126,10 @@ def test_a_zero_stage_without_deepspeed(backend: str) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"offload": "cpu", "backend": "ddp"}, "--offload goes with --backend fsdp or deepspeed, not with ddp"),
+        ({"offload": "cpu", "backend": "ddp"}, "--offload goes with --backend fsdp, not with ddp"),
         ({"reshard": "never", "backend": "deepspeed"}, "--reshard goes with --backend fsdp, not with deepspeed"),
         ({"meta_init": True, "backend": "ddp"}, "--meta-init goes with --backend fsdp, not with ddp"),
-        ({"offload": "cpu", "backend": "deepspeed", "zero_stage": 0}, "--offload cpu goes with --zero-stage 1 to 3"),
+        ({"offload": "cpu", "backend": "deepspeed"}, "--offload goes with --backend fsdp, not with deepspeed"),
         ({"meta_init": "maybe"}, "--meta-init: 'maybe' is neither true nor false"),
         ({"reshard": "sometimes"}, "--reshard: unknown value 'sometimes'"),
     ],

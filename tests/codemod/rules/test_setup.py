@@ -73,7 +73,7 @@ if __name__ == "__main__":
         ("zero_stage=True", {"zero_stage": 1}, "zero_stage=1"),
         ("backend='fsdp', shard_size=8", {"backend": "ddp"}, 'backend="ddp"'),
         ("backend='fsdp'", {"shard_size": 8}, "backend='fsdp', shard_size=8"),
-        ("backend='fsdp', offload='cpu'", {"backend": "deepspeed"}, "backend=\"deepspeed\", offload='cpu'"),
+        ("backend='fsdp', offload='cpu'", {"backend": "deepspeed"}, 'backend="deepspeed"'),
         ("", {"checkpoint_activations": True}, "checkpoint_activations=True"),
         ("checkpoint_activations=False", {"checkpoint_activations": True}, "checkpoint_activations=True"),
         ("backend='fsdp', meta_init=True", {"backend": "ddp"}, 'backend="ddp"'),
