@@ -56,7 +56,7 @@ PLACE = (
 )
 TIMES = re.compile("|".join(TIME))
 NOISE = re.compile("|".join((*DAY, *TIME, *PLACE)))
-BAR = re.compile(r"\d+%\|[^|]*\|")
+BAR = re.compile(r"\d+%\|[ #\d█-▏]*\| *[\d.]+[kMGT]?/[\d.]+[kMGT]? \[")
 WHOLE = re.compile(r"100%\|[^|]*\| *(?P<done>\S+) \[[^\],]*(?:,[^\],]*(?:/s|s/it))?(?:, (?P<told>.*))?\]")
 COUNTER = re.compile(r"\d+(?:\.\d+)?[kMG]?it \[[\d:]+, *\S+(?:/s|s/it)(?:, (?P<told>.*))?\]")
 SPACES = re.compile(r"[ \t]+")

@@ -90,8 +90,8 @@ def compare_line(
 def by_numbers(where: str, lines: tuple[str, str], tolerance: Tolerance, index: int) -> list[Row] | None:
     """The rows of all numbers in two lines; `None` if their texts differ."""
     a, b = lines
-    what, text = f"{where}line {index + 1}", folded(NUMBER.sub("#", a))
-    if text != folded(NUMBER.sub("#", b)):
+    what, text = f"{where}line {index + 1}", folded(NUMBER.sub("\0", a))
+    if text != folded(NUMBER.sub("\0", b)):
         return None
     tokens = list(zip(NUMBER.findall(a), NUMBER.findall(b)))
     rows = []
@@ -132,7 +132,7 @@ def count_digits(check: Check, lines: Sequence[str], where: str) -> None:
     """Adds up how many units of their last digit those numbers are large that stand where one differs by one unit."""
     likes = {row.like for row in check.rounded}
     for line in map(without_noise, lines):
-        text = folded(NUMBER.sub("#", line))
+        text = folded(NUMBER.sub("\0", line))
         for place, token in enumerate(NUMBER.findall(line), 1):
             like = f"{where}{text} {place}"
             if like in likes and unit(token):
@@ -146,7 +146,7 @@ def shown_as(token: str) -> str:
 
 def skeleton(line: str) -> str:
     """What identifies a line: its text without numbers and noise."""
-    return folded(NUMBER.sub("#", without_noise(line)))
+    return folded(NUMBER.sub("\0", without_noise(line)))
 
 
 def pairs(left: Sequence[str], right: Sequence[str], text: Callable[[str], str] = str) -> Iterator[Pair]:

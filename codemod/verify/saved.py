@@ -16,6 +16,7 @@ from typing import Any
 
 from ..phrases import plural
 from ..spawned import program
+from .events import as_text
 from .found import Check, Row
 from .mirror import Mirror
 from .numbers import Tolerance
@@ -93,9 +94,6 @@ def compare_file(
 ) -> None:
     """Compares one file of both runs by its kind; files of tensors are put off, to be read together."""
     name, left, right = file
-    if EVENTS in os.path.basename(name):
-        check.notes.append(f"{name}: events of TensorBoard hold times, they are not compared")
-        return
     if same_bytes(left, right):
         check.add(Row(name, "same bytes", "same bytes", 0.0, 0.0))
         return
@@ -169,6 +167,8 @@ def content(path: str) -> bytes | None:
 def text(path: str, side: Mirror) -> str | None:
     """A file as text, with the project's folder in place of the scratch copy's; `None` if it is none."""
     data = content(path)
+    if EVENTS in os.path.basename(path):
+        return None if data is None else as_text(data)
     try:
         found = None if data is None else data.decode("utf-8")
     except UnicodeDecodeError:

@@ -40,6 +40,7 @@ STRICT = Tolerance()
         ("v -0.0", "v 0.0", True),
         ("resnet50", "resnet18", False),
         ("x inf", "x -inf", False),
+        ("# 5", "5 #", False),
     ],
 )
 def test_lines(before, after, equal):
