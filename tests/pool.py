@@ -117,6 +117,7 @@ class Server:
             "OMP_NUM_THREADS": "1",
             "PYTHONHASHSEED": "0",
             "DS_ACCELERATOR": "cpu",
+            "LOCAL_SIZE": "1",  # else DeepSpeed starts numactl at every backward, to count
             "CUDA_VISIBLE_DEVICES": "",
         }
         number = there.fileno()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,20 +25,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def alone() -> Iterator[Pool]:
-    pool = Pool(1)
-    yield pool
-    pool.close()
-
-
-@pytest.fixture(scope="module")
-def outputs(folder: Path, alone: Pool, pool2: Pool, pool3: Pool) -> dict[str, str]:
+def outputs(folder: Path, pool1: Pool, pool2: Pool, pool3: Pool) -> dict[str, str]:
     """What each command of the page writes, by the name of the file."""
     (folder / "train.py").write_text(SCRIPT)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         for command in COMMANDS:
-            ran(command, folder, {1: alone, 2: pool2, 3: pool3})
+            ran(command, folder, {1: pool1, 2: pool2, 3: pool3})
     return {path.name: path.read_text() for path in folder.glob("*.txt")}
 
 
