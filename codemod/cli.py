@@ -89,7 +89,7 @@ def rewrite(
     checkpoint_activations: Annotated[
         bool, switch("checkpoint_activations", "Recompute activations of blocks.")
     ] = False,
-    meta_init: Annotated[bool, switch("meta_init", "Build the model in parts: no process holds all of it.")] = False,
+    meta_init: Annotated[bool, switch("meta_init", "While it is built a model lies in files, not memory.")] = False,
     output: Annotated[
         str | None, typer.Option("--output", "-o", metavar="OUT", help="Write to this file or folder instead.")
     ] = None,

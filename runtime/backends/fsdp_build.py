@@ -18,6 +18,8 @@ from ..state import DistifyError, state
 from . import fsdp_plan, recurrent
 from .sharded import Replaced, cut_of, local
 
+NOWHERE = 1 << 40  # among how many ranks parts lie that take no device memory
+
 
 def check(parameters: Mapping[str, Tensor]) -> None:
     """Refuse what `fully_shard` can't cut, and make contiguous what it wants so.
@@ -103,6 +105,8 @@ def cut(
     ignorable = "ignored_params" in inspect.signature(fully_shard).parameters
     assert state.config is not None
     free, ranks, reshard = room(root), mesh.size(mesh.ndim - 1), state.config.reshard
+    if state.config.offload == "cpu":
+        ranks = NOWHERE
     plan = fsdp_plan.plan(root, reduced is not None, ignorable, fsdp_plan.BLOCK, shared, free, ranks, reshard)
     offload = OffloadPolicy()
     assert state.device is not None
