@@ -1,7 +1,7 @@
 """What a process needs while a sharded model starts: `python bench/start_memory.py [--gigabytes 1] [--nproc 2]`.
 
 A GPT-like model of that size is built, initialised twice (by its modules, then by `apply`), prepared with fsdp and
-trained for two steps, without and with `meta_init`; `--checkpoint` recomputes its blocks, `--offload` keeps its parts
+trained for a few steps, without and with `meta_init`; `--checkpoint` recomputes its blocks, `--offload` keeps its parts
 in host memory. One JSON line each: peak resident memory of the process and peak memory of its GPU, in MiB, the largest
 of all ranks; losses, which must be equal; seconds until the first step.
 """
@@ -24,6 +24,7 @@ def options() -> argparse.Namespace:
     parser.add_argument("--gigabytes", type=float, default=1.0, help="of the model's fp32 parameters")
     parser.add_argument("--nproc", type=int, default=2)
     parser.add_argument("--rows", type=int, default=4, help="of a global batch")
+    parser.add_argument("--steps", type=int, default=2, help="of training; 0 to look at the start alone")
     parser.add_argument("--checkpoint", action="store_true", help="checkpoint_activations=True")
     parser.add_argument("--offload", action="store_true", help="offload='cpu'")
     parser.add_argument("--only", choices=["plain", "meta"], help="one of the two runs")
@@ -75,7 +76,7 @@ def run(args: argparse.Namespace) -> None:
     gpu = torch.cuda.is_available()
     start_gpu = torch.cuda.max_memory_allocated() >> 20 if gpu else 0
     losses = []
-    for _ in range(2):
+    for _ in range(args.steps):
         words = runtime.split(torch.randint(0, WORDS, (args.rows, LENGTH)).to(runtime.device()))
         optimizer.zero_grad()
         loss = runtime.mean(nn.functional.cross_entropy(model(words).flatten(0, 1), words.flatten()))

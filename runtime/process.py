@@ -165,6 +165,9 @@ def _build(config: Config, launcher: Launcher, place: torch.device) -> None:
     state.windows = Windows(config)
     state.backend = backends.load("single" if state.world_size == 1 else config.backend)
     spilled.start()
+    idle = [name for name in ("offload", "meta_init") if getattr(config, name) not in (False, "none")]
+    if idle and state.world_size == 1:
+        sys.stderr.write(f"distify: {' and '.join(idle)} {'do' if idle[1:] else 'does'} nothing on one process.\n")
     atexit.unregister(_at_exit)
     atexit.register(_at_exit)
 

@@ -26,7 +26,7 @@ from .state import DistifyError, state
 
 LEAST = 1 << 20  # bytes from which a parameter is put into a file
 OFTEN = 0.02  # seconds between two looks at how much of the files is in memory
-ROOM = 256 << 20  # bytes of them that may be
+ROOM = 64 << 20  # bytes of them that may be
 MEMORY = ("tmpfs", "ramfs")  # file systems that are memory themselves
 
 

@@ -99,11 +99,21 @@ def compare(**options: Any) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [{"seeded": True}, {"seeded": False, "checkpoint_activations": True}, {"seeded": True, "precision": "bf16"}],
+    [
+        {"seeded": True},
+        {"seeded": False, "checkpoint_activations": True},
+        {"seeded": True, "precision": "bf16", "offload": "cpu", "reshard": "always"},
+    ],
     ids=str,
 )
 def test_the_same_run(pool2: Pool, options: dict[str, Any]) -> None:
     pool2.run(compare, **options)
+
+
+def test_one_process_is_told(alone: None, capfd: pytest.CaptureFixture[str]) -> None:
+    runtime.init(backend="fsdp", meta_init=True, offload="cpu")
+    assert "offload and meta_init do nothing on one process" in capfd.readouterr().err
+    assert spilled.current() is None
 
 
 def test_memory_is_no_place_for_files() -> None:
