@@ -122,6 +122,19 @@ def of_program(facts: Facts) -> Guards:
     return facts.worked_out(Guards)
 
 
+def conditions(facts: Facts, node: ast.AST) -> list[ast.expr]:
+    """The conditions around a node in its function."""
+    found = []
+    child = node
+    for item in ancestors(facts, node):
+        if isinstance(item, FUNCTIONS):
+            break
+        if isinstance(item, (ast.If, ast.While, ast.IfExp)) and child is not item.test:
+            found.append(item.test)
+        child = item
+    return found
+
+
 def may_reach(facts: Facts, node: ast.AST, function: ast.AST, call: ast.Call) -> bool:
     """Whether a node may run for a call of its function: it is not for an argument that the call leaves out."""
     if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):

@@ -14,16 +14,19 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from ..facts.ranks import is_own
 from ..facts.values import Role
 from ..findings import Finding, finding
 from ..rules._source import method_calls
 from . import Kind, check
+from ._guards import conditions
 from ._guards import of_program as guards_of
 from ._weights import weights_sent
 
 if TYPE_CHECKING:
     from ..facts.model import Facts
 
+DECIDED = "Each process decides this by a number of its own: some step and some don't, and go apart from there on."
 STEPPED = (Role.OPTIMIZER, Role.SCHEDULER)
 
 
@@ -40,6 +43,8 @@ def lonely(facts: Facts) -> Iterator[Finding]:
         test = guards_of(facts).test_of(facts, call) if steps or model else None
         if test is not None and not in_both(call, test):
             yield finding("DST257", call)
+        elif steps and callee.attr == "step" and any(is_own(facts.value(item)) for item in conditions(facts, call)):
+            yield finding("DST257", call, DECIDED, "decide on a reduced value, or on the norm of the gradients")
 
 
 def in_both(call: ast.Call, test: ast.AST) -> bool:

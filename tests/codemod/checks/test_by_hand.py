@@ -234,6 +234,12 @@ CORRECT = {
         before="if rank == 0:\n    model.module.load_state_dict(torch.load('m.pt', map_location='cpu'))\n"
         "for p in model.parameters():\n    dist.broadcast(p.data, 0)",
     ),
+    "a step by the norm of all": script(
+        step=STEP.replace("opt.step()", "norm = " + CLIP + "if torch.isfinite(norm):\n    opt.step()")
+    ),
+    "rates by the epoch": script(
+        after_epoch="if epoch > 1:\n    for group in opt.param_groups:\n        group['lr'] *= 0.5"
+    ),
     "steps on both branches": script(
         step=STEP.replace("opt.step()", "if rank == 0:\n    opt.step()\nelse:\n    opt.step()")
     ),
@@ -586,6 +592,17 @@ FAULTS = {
             after="if rank == 0:\n    opt.consolidate_state_dict()",
         ),
         [("DST651", "opt.consolidate_state_dict()")],
+    ),
+    "a step of those with a small loss": (
+        script(step=STEP.replace("opt.step()", "if loss.item() < 9:\n    opt.step()")),
+        [("DST257", "opt.step()")],
+    ),
+    "rates of each": (
+        script(
+            after_step="if loss.item() > 9:\n    for group in opt.param_groups:\n        group['lr'] *= 0.5",
+            after_epoch="opt.param_groups[0]['lr'] = loss.item() / 9",
+        ),
+        [("DST253", "group['lr'] *= 0.5"), ("DST253", "opt.param_groups[0]['lr'] = loss.item() / 9")],
     ),
     "parts on one": (
         script(
