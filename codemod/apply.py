@@ -64,7 +64,7 @@ def traced(text: str, edits: Sequence[Edit]) -> tuple[str, Callable[[], list[fro
     module = located.module.visit(editor)
     editor.check()
     lines = partial(editor.renderer.traces.lines, module, edits)
-    return located.guard.restore(module.code) + text[end:], lines
+    return located.guard.restore(located.rewritten(module)) + text[end:], lines
 
 
 class Editor(cst.CSTTransformer):

@@ -71,6 +71,7 @@ class Writing(CodegenState):
         nodes: all nodes, inner ones first.
         places: id of a node -> (start, end) in the text, without whitespace around it.
         parents: id of a node -> the node around it.
+        lines: id of a top-level statement -> (start, end) in the text, with what stands above it and on its last line.
     """
 
     def __init__(self, module: cst.Module) -> None:
@@ -79,6 +80,7 @@ class Writing(CodegenState):
         self.nodes: list[cst.CSTNode] = []
         self.places: dict[int, tuple[int, int]] = {}
         self.parents: dict[int, cst.CSTNode] = {}
+        self.lines: dict[int, tuple[int, int]] = {}
         self.above: list[tuple[cst.CSTNode, int]] = []
         module._codegen(self)
 
@@ -102,6 +104,8 @@ class Writing(CodegenState):
 
     def after_codegen(self, node: cst.CSTNode) -> None:
         _, start = self.above.pop()
+        if len(self.above) == 1:
+            self.lines[id(node)] = start, self.offset
         self.nodes.append(node)
         self.places.setdefault(id(node), (start, self.offset))
 
@@ -139,6 +143,7 @@ class Located:
         statements: start -> statement; statements of one file never share their start.
         bounds: expression (with its parentheses) or statement -> (start, end).
         parents: id of a node -> the node around it.
+        lines: id of a top-level statement -> (start, end) of its lines.
     """
 
     text: str
@@ -148,6 +153,7 @@ class Located:
     statements: dict[int, Statement]
     bounds: dict[cst.CSTNode, tuple[int, int]]
     parents: dict[int, cst.CSTNode]
+    lines: dict[int, tuple[int, int]]
 
     def __post_init__(self) -> None:
         self.starts = line_starts(self.text)
@@ -186,6 +192,19 @@ class Located:
                 current = self.parents.get(id(current))
         return found
 
+    def rewritten(self, module: cst.Module) -> str:
+        """The text of an edited module: top-level statements that are those of this one have theirs."""
+        if not module.has_trailing_newline:  # whose last line end libcst takes away again
+            return module.code
+        state = CodegenState(module.default_indent, module.default_newline)
+        for node in (*module.header, *module.body, *module.footer):
+            place = self.lines.get(id(node))
+            if place is None:
+                node._codegen(state)
+            else:
+                state.add_token(self.guard.text[slice(*place)])
+        return "".join(state.tokens) or module.default_newline
+
     def touches_word(self, node: cst.CSTNode) -> bool:
         """Whether a keyword stands right before or after an expression, with no space between."""
         start, end = self.bounds[node]
@@ -209,7 +228,7 @@ def locate(text: str) -> Located:
     if code != guard.text or guard.restore(code) != text:
         raise UnsafeSource("libcst doesn't give its text back unchanged")
     places = written.places
-    located = Located(text, guard, module, {}, {}, {}, written.parents)
+    located = Located(text, guard, module, {}, {}, {}, written.parents, written.lines)
     for node in written.nodes:
         kind = kind_of(type(node))
         if kind is cst.BaseExpression:
