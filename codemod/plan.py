@@ -143,12 +143,12 @@ class File:
         Args:
             explained: what each edit changed is found out too.
         """
-        from .apply import traced
-        from .editing.errors import UnsafeSource
-
         source, edits = self.decoded(), self.edits()
         if not edits:
             return
+        from .apply import traced
+        from .editing.errors import UnsafeSource
+
         try:
             text, made = traced(source.text, edits)
         except UnsafeSource as error:
