@@ -150,6 +150,8 @@ def printed(seen: Evidence) -> str | None:
     row = seen.checks["output"].rows[0]
     if row.original == MISSING:
         return "lines that the original does not print: another process prints too (print under runtime.is_main())"
+    if row.rewritten == MISSING:
+        return "lines are missing: printed by a process that is silent, or on a condition that its own rows decide"
     ratio = factor(row, seen.processes)
     more = f" ({ratio})" if ratio else ""
     return f"losses are equal and what is printed is not{more}: a printed number that is one process's own, not reduced"

@@ -46,6 +46,7 @@ def outcome_of(a, b, expected="", actual="", norms=((), ()), **known):
         (([1, 2], [1.2, 2]), ("", ""), {}, "the first loss differs"),
         (([1, 2], [1, 2]), ("n 8", "n 4"), {}, "1/2 of the original"),
         (([1, 2], [1, 2]), ("a", "a\na"), {}, "another process prints"),
+        (([1, 2], [1, 2]), ("a\nb", "a"), {}, "lines are missing"),
         (([1, 2], [1, 2, 3]), ("", ""), {}, "number of backward calls"),
         (([1, 2], [1.1, 2]), ("", ""), {"facts": {"dropout": True}}, "--no-dropout"),
         (([1, 2], [1.1, 2]), ("", ""), {"itself": "loss of backward 1"}, "differs from itself"),
