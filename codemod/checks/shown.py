@@ -11,6 +11,7 @@ alone, and whatever a collective, or a library that may reduce, had a part in; a
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ from . import Kind, check
 if TYPE_CHECKING:
     from ..facts.model import Facts
 
+OF_ONE = re.compile(r"\b(?:rank|local|process)\b", re.IGNORECASE)
 PRINTS = ("builtins.print", "tqdm.tqdm.write", "tqdm.write", "warnings.warn")
 LOGS = ("wandb.log", "mlflow.log_metric", "mlflow.log_metrics", "json.dump", "neptune.log_metric", "trackio.log",
         "numpy.save", "numpy.savetxt", "pickle.dump", "yaml.dump")  # fmt: skip
@@ -43,8 +45,14 @@ def shown(facts: Facts) -> Iterator[Finding]:
         if not is_sink(facts, call) or ends(facts, call) or reports(facts, call):
             continue
         values = [facts.value(item) for item in given]
-        if any(map(is_own, values)) and not any(Mark.RANK in value.ranks for value in values):
+        if any(map(is_own, values)) and not any(Mark.RANK in value.ranks for value in values) and not named(call):
             yield finding("DST551", call)
+
+
+def named(call: ast.Call) -> bool:
+    """Whether the text of a call says that a number is one process's: `{"rank 0 loss": loss}`."""
+    texts = (node.value for node in ast.walk(call) if isinstance(node, ast.Constant) and isinstance(node.value, str))
+    return any(OF_ONE.search(text) for text in texts)
 
 
 def members(facts: Facts, node: ast.expr) -> list[ast.expr]:

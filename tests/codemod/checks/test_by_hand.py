@@ -154,6 +154,7 @@ CORRECT = {
         after_step="if epoch > 1:\n    for u, v in test:\n        out = model(u.to(device))",
     ),
     "whose number it is": script(after_step="print(f'{rank}: {loss.item()}')\nprint('process', rank, loss.item())"),
+    "whose number it is, in words": script(after_step="if rank == 0:\n    print('Rank-0 loss:', loss.item())"),
     "a word about odd data": script(after_step="if loss.item() > 100:\n    print('odd:', loss.item())"),
     "the same on both branches": script(
         before="def run():\n    return average(torch.ones(1))",
