@@ -26,7 +26,8 @@ help:
 demo: $(VENV)/.base
 	@PATH="$(abspath $(BIN)):$$PATH" bash docs/demo.sh
 
-test: lint docs $(VENV)/.full
+test: $(VENV)/.full
+	$(MAKE) -j2 lint docs
 	$(BIN)/python -m pytest $(PYTEST_FLAGS)
 
 # Apart from the tests: pip can't install a browser.
