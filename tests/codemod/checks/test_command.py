@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from distify.codemod.cli import app
-from distify.codemod.options import OptionError, Options
+from distify.codemod.options import OptionError
 from distify.codemod.selection import Selection, Selections, parse_codes, parse_per_file
 
 from .by_hand import script
@@ -197,17 +197,17 @@ def test_a_module_of_a_script_distributed_by_hand_is_not_converted_for_another()
 
 
 def test_a_mistake_about_one_script_keeps_nothing_from_being_told_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    from distify.codemod.plan import File
     from distify.codemod.rewrite import InternalError
-    from distify.codemod.rewriter import Rewriter
 
-    stable = Rewriter._stable
+    edit = File.edit
 
-    def fails(self: Rewriter, path: str, options: Options) -> None:
-        if path == "bad.py":
+    def fails(self: File, *rest: bool) -> None:
+        if self.path == "bad.py":
             raise InternalError("bad.py: no")
-        stable(self, path, options)
+        edit(self, *rest)
 
-    monkeypatch.setattr(Rewriter, "_stable", fails)
+    monkeypatch.setattr(File, "edit", fails)
     result = run("bad.py", "good.py", files={"bad.py": PLAIN, "good.py": BAD})
     assert result.exit_code == 2
     assert "bad.py: no. This is a mistake of distify" in result.stderr
