@@ -11,6 +11,7 @@ from . import (
     expressions,
     loops,
     operators,
+    overloaded,
     ranks,
     sinks,
     stores,
@@ -35,6 +36,10 @@ def augment(ip: Interpreter, node: ast.AugAssign, frame: Frame) -> None:
     new = expressions.evaluate(ip, node.value, frame)
     if old.is_param:
         changes.note(ip, node.target, old, frame)
+    own = overloaded.combined(ip, node.op, old, new, frame, in_place=True)
+    if own is not None:
+        stores.store(ip, node.target, own, node, frame)
+        return
     if old.objs and isinstance(node.op, ast.Add) and not old.roles and old.dep is Dep.BOTTOM:
         _extend(ip, node, old, new, frame)
         return

@@ -60,7 +60,9 @@ def _super_call(ip: Interpreter, node: ast.Call, frame: Frame) -> Value:
     while cls is not None and not isinstance(cls, ast.ClassDef):
         cls = ip.parents.get(cls)
     if isinstance(cls, ast.ClassDef) and frame.self_cell is not None:
-        for base in ip.classes.lineage(cls)[1:]:
+        own = ip.heap[frame.self_cell].cls
+        line = [] if own is None else ip.classes.lineage(own)  # what follows a mixin is up to the object's class
+        for base in line[line.index(cls) + 1 :] if cls in line else ip.classes.lineage(cls)[1:]:
             method = ip.classes.method(base, node.func.attr) if isinstance(base, ast.ClassDef) else None
             if method is not None:
                 return invoke(ip, FunctionRef(method, frame.self_cell), arguments, node, frame)

@@ -5,17 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from . import (
-    builtin,
-    combining,
-    deciding,
-    dims,
-    loops,
-    numbered,
-    pieces,
-    row_loops,
-    sinks,
-)
+from . import builtin, combining, deciding, dims, loops, numbered, overloaded, pieces, row_loops, sinks
 from .replacing import replace
 from .values import (
     COUNTED,
@@ -70,6 +60,9 @@ def total(ip: Interpreter, arguments: Arguments, node: ast.Call, frame: Frame) -
         return row_loops.reduced("sum", element)
     if value.rows and element.dep <= Dep.GLOBAL:
         return Value(batch=REDUCED, params=value.params | element.params)
+    added = overloaded.added_up(ip, element, arguments.get(1, "start"), frame) if element.objs else None
+    if added is not None:
+        return added
     if element.dep is Dep.BOTTOM:
         return Value(batch=GLOBAL, params=value.params)
     return replace(element, items=None, element=None, params=element.params | value.params, is_param=False, arg=None)

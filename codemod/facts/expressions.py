@@ -174,8 +174,27 @@ def decide(ip: Interpreter, node: ast.expr, frame: Frame) -> None:
         decide(ip, node.operand, frame)
         ip.sites.record(node, HOST)
     else:
-        sinks.as_global(ip, node, evaluate(ip, node, frame), frame)
+        value = evaluate(ip, node, frame)
+        if not _lists_batches(ip, value):
+            sinks.as_global(ip, node, value, frame)
         deciding.taken(ip, node, frame)
+
+
+def _lists_batches(ip: Interpreter, value: Value) -> bool:
+    """Whether a value is a list of batches, of which there are as many on each rank, whatever their rows."""
+    cells = [ip.heap[cell] for cell in value.objs]
+    if value.dep is not Dep.BOTTOM or value.items is not None or value.rows or any(cell.of_slice for cell in cells):
+        return False
+    plain = all(cell.cls is None and cell.ref is None and not (cell.roles or cell.rows) for cell in cells)
+    held = [cell.element for cell in cells] + ([value.element] if value.element is not None else [])
+    return plain and bool(held) and all(_is_batch(item) for item in held)
+
+
+def _is_batch(value: Value) -> bool:
+    """Whether a value has rows along a dimension of its own, or holds what has: no single row."""
+    if value.items is not None:
+        return any(map(_is_batch, value.items))
+    return value.is_sample and value.batch.dim is not None
 
 
 def _ifexp(ip: Interpreter, node: ast.IfExp, frame: Frame) -> Value:

@@ -223,6 +223,16 @@ class Classes:
             self._own[node] = {item.name: item for item in reversed(functions)}
         return self._own[node]
 
+    def setter(self, node: ast.ClassDef, name: str) -> ast.FunctionDef | None:
+        """The function that an assignment to a property runs, if a class of the program has one."""
+        for item in self.lineage(node):
+            for part in item.body if isinstance(item, ast.ClassDef) else ():
+                marks = part.decorator_list if isinstance(part, ast.FunctionDef) and part.name == name else ()
+                if any(isinstance(mark, ast.Attribute) and mark.attr == "setter" for mark in marks):
+                    assert isinstance(part, ast.FunctionDef)
+                    return part
+        return None
+
     def runs(self, node: ast.ClassDef) -> ast.FunctionDef | None:
         """What a call of a module of this class runs, `None` if it is external."""
         return self.method(node, "__call__") or self.method(node, "forward")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from . import combining, creation, deciding, expressions, pieces, products, row_loops, sinks
+from . import combining, creation, deciding, expressions, overloaded, pieces, products, row_loops, sinks
 from .replacing import replace
 from .values import EMPTY, GLOBAL, NOTHING, REDUCED, ROWS, Batch, Dep, Role, Value, join, tensor, whole
 
@@ -26,6 +26,9 @@ def binary(ip: Interpreter, node: ast.BinOp, frame: Frame) -> Value:
 def combine(ip: Interpreter, op: ast.operator, left: Operand, right: Operand, node: ast.expr, frame: Frame) -> Value:
     """Combine two evaluated operands."""
     (_, a), (right_node, b) = left, right
+    own = overloaded.combined(ip, op, a, b, frame)
+    if own is not None:
+        return own
     if frame.forward and row_loops.counts_positions((a, b)):
         return row_loops.UNBOUND
     if isinstance(op, ast.Add) and a.has(Role.MODEL) and b.has(Role.MODEL):
@@ -147,6 +150,10 @@ def compare(ip: Interpreter, node: ast.Compare, frame: Frame) -> Value:
     operands = [(n, expressions.evaluate(ip, n, frame)) for n in (node.left, *node.comparators)]
     if any(isinstance(op, (ast.Is, ast.IsNot, ast.In, ast.NotIn)) for op in node.ops):
         return Value(batch=GLOBAL)
+    if len(operands) == 2 and (operands[0][1].objs or operands[1][1].objs):
+        own = overloaded.compared(ip, node.ops[0], operands[0][1], operands[1][1], frame)
+        if own is not None:
+            return own
     if frame.forward and row_loops.counts_positions(v for _, v in operands):
         return row_loops.UNBOUND
     if any(v.is_sample for _, v in operands):

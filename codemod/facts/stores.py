@@ -16,6 +16,7 @@ from . import (
     loops,
     memory,
     modules,
+    overloaded,
     pieces,
     ranks,
     sinks,
@@ -111,6 +112,8 @@ def _attribute(ip: Interpreter, target: ast.Attribute, value: Value, frame: Fram
         if module is not None:
             ip.frames[module].env[target.attr] = value
             continue
+        if overloaded.assigned(ip, cell, target.attr, value, frame):
+            continue
         ip.heap.store(cell, target.attr, replace(value, arrival=None))
         ahead.kept(ip, value)
         if Role.MODEL in ip.heap[cell].roles:
@@ -144,6 +147,9 @@ def _item(ip: Interpreter, target: ast.Subscript, value: Value, frame: Frame) ->
     base = expressions.evaluate(ip, target.value, frame)
     index = EMPTY if isinstance(target.slice, (ast.Slice, ast.Tuple)) else expressions.evaluate(ip, target.slice, frame)
     memory.note(ip, target, value, frame)
+    if base.objs and overloaded.run(ip, base, "__setitem__", [index, replace(value, arrival=None)], frame) is not None:
+        ip.sites.record(target, value)
+        return
     if base.is_param:
         changes.note(ip, target.value, base, frame)
     if base.is_sample and not frame.forward:
