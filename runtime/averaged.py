@@ -38,7 +38,7 @@ def averaged(x: Any, by: Any = None) -> Any:
         batch = window.plan()
         factor: float | Tensor = 1.0 if batch is None else window.mean_weight(batch)
         return _Scaled.apply(x, factor / window.size, window.uses_mean)  # type: ignore[no-untyped-call]
-    total = by.detach().reshape(()) if isinstance(by, Tensor) else torch.tensor(float(by), device=x.device)
+    total = by.detach().reshape(()) if isinstance(by, Tensor) else torch.full((), float(by), device=x.device)
     reference, used = window.reference(total)
     return _Scaled.apply(x, total / (window.size * reference), used)  # type: ignore[no-untyped-call]
 

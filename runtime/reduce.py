@@ -183,7 +183,7 @@ def _mean_by(x: Tensor, by: Any, batch: Batch) -> Tensor:
         return _weighted(x * by, weight, lambda w: (1.0, None)) / _weighted(by, weight, lambda w: (1.0, None))
     dtype = accumulator(x)
     local = _real(x.detach().to(dtype))
-    divisor = by.detach() if isinstance(by, Tensor) else torch.tensor(by, dtype=local.dtype)
+    divisor = by.detach() if isinstance(by, Tensor) else torch.full((), by, dtype=local.dtype, device=x.device)
     divisor = divisor.to(x.device, local.dtype).reshape(())
     if batch.filler:
         divisor = torch.zeros_like(divisor)

@@ -13,6 +13,7 @@ from torch.distributed import ProcessGroup
 from torch.optim import Optimizer
 
 from ..collectives import all_reduce
+from ..sent import sent
 from ..state import state
 from .base import group_parameters
 from .single import alike, unscale_
@@ -76,13 +77,14 @@ def total_norm(parts: Sequence[Part], owners: int, norm_type: float, holders: Pr
         holders: ranks that hold all parts between them, if not all ranks do: others hold the same.
     """
     device = state.device  # by which ranks are connected; offloaded parts lie elsewhere
+    assert device is not None
     infinite = norm_type in (float("inf"), float("-inf"))
     sums = torch.zeros(owners, dtype=torch.float64, device=device)
     if norm_type == float("-inf"):
         sums += float("inf")
     for group in _by_type([part for part in parts if part.counts and part.grad.numel()]):
         norms = torch.stack(torch._foreach_norm([part.grad for part in group], norm_type)).double().to(device)
-        index = torch.tensor([part.owner for part in group], device=device)
+        index = sent([part.owner for part in group], device)
         if infinite:
             sums.scatter_reduce_(0, index, norms.abs(), "amax" if norm_type > 0 else "amin")
         else:
