@@ -87,11 +87,13 @@ def cap(size: int) -> None:
 
 def attend(pids: list[int], limit: float) -> dict[str, Any]:
     """Wait for all processes of a job, and end those that outlive a failed one or the limit."""
-    began, ends = time.monotonic(), time.monotonic() + limit
+    began, ends, starter = time.monotonic(), time.monotonic() + limit, os.getppid()
     statuses: dict[int, int] = {}
     while len(statuses) < len(pids) and time.monotonic() < ends:
         pid, status = os.waitpid(-1, os.WNOHANG)
         if not pid:
+            if os.getppid() != starter:  # who asked is gone
+                break
             time.sleep(0.02)
             continue
         if pid in pids:
