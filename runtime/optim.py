@@ -130,7 +130,9 @@ def _step_optimizer(run: State, optimizer: Optimizer, closure: Callable[[], Any]
             )
         scaler.unscale(run.backend, optimizer)
         overflow = scaler.overflow(optimizer)
-    inside = overflow is not None and notes is None and run.backend.name != "deepspeed" and skips_by_itself(optimizer)
+    inside = False
+    if overflow is not None and notes is None and run.backend.name != "deepspeed":
+        inside = skips_by_itself(optimizer, overflow)
     skip = not inside and bool(overflow)
     if notes is not None:
         notes.step(group_parameters(optimizer), skip)

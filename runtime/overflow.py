@@ -44,11 +44,15 @@ class Overflow:
         return bool(self._host.item())
 
 
-def skips_by_itself(optimizer: Optimizer) -> bool:
+def skips_by_itself(optimizer: Optimizer, overflow: Overflow) -> bool:
     """Whether its step can be told to change nothing after an overflow: a fused one of torch, without hooks of others.
 
     A subclass may change parameters before the step that it inherits, and hooks would run although nothing is stepped.
+    Parameters on another device would read the answer before it is there.
     """
+    device = overflow.found.device
+    if any(p.device != device for group in optimizer.param_groups for p in group["params"]):
+        return False
     hooked = optimizer._optimizer_step_post_hooks or len(optimizer._optimizer_step_pre_hooks) > 1
     own = getattr(torch.optim, type(optimizer).__name__, None) is type(optimizer)
     return own and not hooked and bool(getattr(optimizer, "_step_supports_amp_scaling", False))

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from distify import runtime
-from distify.runtime.overflow import Overflow
+from distify.runtime.overflow import Overflow, skips_by_itself
 
 
 class Own(torch.optim.AdamW):
@@ -80,6 +80,12 @@ def test_a_step_after_an_overflow_changes_nothing(
         equal = all(torch.equal(p, old) for p, old in zip(model.parameters(), before, strict=True))
         assert equal is kept
     assert scale.get_scale() == first / 2
+
+
+def test_parameters_elsewhere_are_not_told() -> None:
+    optimizer = torch.optim.AdamW(nn.Linear(2, 1).parameters(), fused=True)
+    assert skips_by_itself(optimizer, Overflow(torch.zeros(())))
+    assert not skips_by_itself(optimizer, Overflow(torch.zeros((), device="meta")))
 
 
 def test_a_schedule_waits_for_the_step_before_it(waits: list[str]) -> None:
