@@ -18,7 +18,6 @@ from torch.distributed.tensor import DTensor
 from torch.optim import Optimizer
 
 from .. import spilled
-from ..batchnorm import share_statistics
 from ..collectives import begin_backward
 from ..state import DistifyError, state
 from . import meshes
@@ -27,6 +26,7 @@ from .buckets import sparse_parameters
 from .elementwise import refusal, state_like
 from .fsdp_build import check, cut
 from .fsdp_entry import open_entries
+from .fsdp_state import PartedState
 from .fsdp_tree import Tree
 from .gathered import Pending, gathered
 from .inner import inner_grad
@@ -35,24 +35,12 @@ from .managed import Names, clears_all, copies_whole, keep_class, keeps_type, ro
 from .news import plain_news
 from .opened import opened_shards
 from .parts import Part, PartedGradients
-from .pieces import of_rows
 from .replicas import Replicas
-from .sharded import ShardedParameter, add_whole, local, replace, shard_like, whole, wrap_like
+from .sharded import ShardedParameter, add_whole, local, replace, shard_like, whole
 from .watch import Watch, hook
-from .whole_state import (
-    gather_all,
-    load_module,
-    load_optimizer,
-    module_state,
-    optimizer_state,
-    pieces_of,
-    sources_of,
-    whole_copy,
-    whole_on_host,
-)
 
 
-class FSDP(PartedGradients):
+class FSDP(PartedGradients, PartedState):
     """FSDP2 behind the protocol.
 
     Attributes:
@@ -285,43 +273,6 @@ class FSDP(PartedGradients):
         """Whole parameters in the place of the parts, for as long as the context lasts."""
         return opened_shards(self, modules, grads)
 
-    def state_dict(self, obj: Any, host: bool = True) -> dict[str, Any]:
-        """A snapshot in the original's form, whole, on all ranks."""
-        if isinstance(obj, nn.Module) and not any(isinstance(p, DTensor) for p in obj.parameters()):
-            share_statistics(obj)
-            return obj.state_dict()
-        if isinstance(obj, nn.Module):
-            return module_state(obj, whole_on_host if host else whole_copy)
-        if isinstance(obj, Optimizer):
-            return optimizer_state(obj)
-        found: dict[str, Any] = gather_all(obj.state_dict())
-        return found
-
-    def load_state_dict(self, obj: Any, state: dict[str, Any], **options: Any) -> Any:
-        """Load whole tensors, or parts."""
-        if isinstance(obj, nn.Module):
-            return load_module(obj, state, **options)
-        if isinstance(obj, Optimizer):
-            return load_optimizer(obj, state)
-        return obj.load_state_dict(state, **options)
-
-    def in_parts(self, obj: Any) -> dict[str, Any]:
-        """Sharded tensors as pieces, which share their memory."""
-        if isinstance(obj, nn.Module):
-            share_statistics(obj)
-        found: dict[str, Any] = pieces_of(obj.state_dict())
-        return found
-
-    def room(self, optimizer: Optimizer, parameter: Tensor, shape: torch.Size, dtype: torch.dtype) -> Any:
-        """A part for state that has the shape of a parameter which is cut."""
-        if not isinstance(parameter, DTensor) or shape != parameter.shape:
-            return None
-        return of_rows(wrap_like(torch.empty_like(local(parameter), dtype=dtype), parameter))
-
-    def load_parts(self, obj: Any, state: dict[str, Any]) -> None:
-        """Load sharded tensors."""
-        self.load_state_dict(obj, sources_of(state))
-
     def knows(self, param: Tensor) -> bool:
         """Whether the gradient of a parameter is reduced; that of one in no prepared model is, by the backward."""
         if param in self.shards or param in self.replicas:
@@ -335,7 +286,3 @@ class FSDP(PartedGradients):
     def cuts(self, item: Tensor | Optimizer) -> bool:
         """Whether a tensor, or what an optimizer holds, lies in parts."""
         return item in self.steps if isinstance(item, Optimizer) else isinstance(item, DTensor)
-
-    def whole(self, tensor: Tensor) -> Tensor:
-        """A new tensor with the whole values; a collective."""
-        return whole(tensor).clone()
