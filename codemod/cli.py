@@ -8,8 +8,9 @@ import typer
 
 from .commands import check, config, consolidate, doctor, explain, launch, rules, verify
 from .commands.completing import words
-from .commands.declared import choice, free, switch
+from .commands.declared import Jobs, StdinName, choice, free, switch
 from .commands.verb import WIDTH, Verb
+from .options import of_run
 from .report.names import FORMATS
 from .version import version
 
@@ -67,6 +68,7 @@ def distify(context: typer.Context, version: Version = False) -> None:
 
 @app.command(epilog=EXAMPLES)
 def rewrite(
+    context: typer.Context,
     paths: Annotated[
         list[str], typer.Argument(metavar="PATH", help="Scripts, folders (all .py below), or - for standard input.")
     ],
@@ -102,13 +104,8 @@ def rewrite(
     budget: Annotated[
         str | None, free("budget", "SECONDS", "Refuse a program whose analysis takes longer; 120 if not given.")
     ] = None,
-    jobs: Annotated[
-        str | None,
-        typer.Option("--jobs", "-j", metavar="N|auto", help="Processes; auto: one per core, if that is faster."),
-    ] = None,
-    stdin_filename: Annotated[
-        str | None, typer.Option("--stdin-filename", metavar="NAME", help="What to call standard input (-).")
-    ] = None,
+    jobs: Jobs = None,
+    stdin_filename: StdinName = None,
     form: Annotated[
         str,
         typer.Option(
@@ -133,17 +130,7 @@ def rewrite(
     try:
         request = rewriting(
             paths,
-            backend=backend,
-            precision=precision,
-            accumulate=accumulate,
-            batch=batch,
-            batchnorm=batchnorm,
-            zero_stage=zero_stage,
-            shard_size=shard_size,
-            reshard=reshard,
-            offload=offload,
-            checkpoint_activations=checkpoint_activations,
-            meta_init=meta_init,
+            **of_run(context.params),
             output=output,
             diff=diff,
             check=check,

@@ -123,6 +123,12 @@ class Options:
         return {name: value for name, value in values if value is not None}
 
 
+def of_run(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a run among the parameters of a verb: those that were given, a switch that is on as "true"."""
+    found = {name: values.get(name) for name in DEFAULTS}
+    return {name: "true" if value is True else value for name, value in found.items() if value not in (None, False)}
+
+
 def flag(name: str) -> str:
     """The command-line spelling of an option."""
     return "--" + name.replace("_", "-")

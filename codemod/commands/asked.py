@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..options import OptionError, Options, nearest, parse
+from ..options import DEFAULTS, OptionError, Options, nearest, of_run, parse
 from ..report.names import FORMATS
 
 if TYPE_CHECKING:
@@ -20,17 +20,6 @@ class Usage(Exception):
 def rewriting(
     paths: Sequence[str],
     *,
-    backend: str | None = None,
-    precision: str | None = None,
-    accumulate: str | None = None,
-    batch: str | None = None,
-    batchnorm: str | None = None,
-    zero_stage: str | None = None,
-    shard_size: str | None = None,
-    reshard: str | None = None,
-    offload: str | None = None,
-    checkpoint_activations: bool | None = None,
-    meta_init: bool | None = None,
     output: str | None = None,
     diff: bool = False,
     check: bool = False,
@@ -43,12 +32,17 @@ def rewriting(
     page: str | None = None,
     quiet: bool = False,
     verbose: bool = False,
+    **run: str | bool,
 ) -> Request:
     """A conversion that was asked for.
+
+    Args:
+        run: options of the run, by their names in `Options`.
 
     Raises:
         Usage: the options contradict each other, or a value is none.
     """
+    assert run.keys() <= DEFAULTS.keys(), run
     if "-" in paths and len(paths) > 1:
         raise Usage("'-' (standard input) can't be mixed with files")
     if stdin_filename is not None and list(paths) != ["-"]:
@@ -62,17 +56,7 @@ def rewriting(
 
     try:
         options = Options(
-            backend=backend,
-            precision=precision,
-            accumulate=accumulate,  # type: ignore[arg-type]  # Options turns text into numbers
-            batch=batch,
-            batchnorm=batchnorm,
-            zero_stage=zero_stage,  # type: ignore[arg-type]
-            shard_size=shard_size,  # type: ignore[arg-type]
-            reshard=reshard,
-            offload=offload,
-            checkpoint_activations=checkpoint_activations or None,
-            meta_init=meta_init or None,
+            **of_run(run),
             partial=partial,
             budget=budget,  # type: ignore[arg-type]
             jobs=jobs,  # type: ignore[arg-type]

@@ -8,6 +8,7 @@ import typer
 
 from ..report.names import FORMATS
 from .completing import words
+from .declared import Jobs, StdinName
 
 EPILOG = """\b
 Examples:
@@ -63,13 +64,8 @@ def register(app: typer.Typer) -> None:
         budget: Annotated[
             str | None, typer.Option("--budget", metavar="SECONDS", help="Give up a program that takes longer; 120.")
         ] = None,
-        jobs: Annotated[
-            str | None,
-            typer.Option("--jobs", "-j", metavar="N|auto", help="Processes; auto: one per core, if that is faster."),
-        ] = None,
-        stdin_filename: Annotated[
-            str | None, typer.Option("--stdin-filename", metavar="NAME", help="What to call standard input (-).")
-        ] = None,
+        jobs: Jobs = None,
+        stdin_filename: StdinName = None,
         quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Errors and warnings only.")] = False,
     ) -> None:
         """Report what a conversion would do, and what is unsafe in distributed scripts."""

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from .declared import choice, free, given, on, switch
+from ..options import of_run
+from .declared import choice, free, switch
 
 EXAMPLES = """\b
 Examples:
@@ -31,6 +32,7 @@ def register(app: typer.Typer) -> None:
 
 
 def config(
+    context: typer.Context,
     folder: Annotated[str, typer.Argument(metavar="FOLDER", help="Of the project.", show_default=False)] = ".",
     backend: Annotated[str | None, choice("backend", "How work is shared.")] = None,
     precision: Annotated[str | None, choice("precision", "Autocast dtype.")] = None,
@@ -49,19 +51,7 @@ def config(
     """Write the options of a project into pyproject.toml."""
     from ..configuring import Request, configured
 
-    options = given(
-        backend=backend,
-        precision=precision,
-        accumulate=accumulate,
-        batch=batch,
-        batchnorm=batchnorm,
-        zero_stage=zero_stage,
-        shard_size=shard_size,
-        reshard=reshard,
-        offload=offload,
-        checkpoint_activations=on(checkpoint_activations),
-        meta_init=on(meta_init),
-    )
+    options = of_run(context.params)
     asks = not options and not yes and on_terminal()
 
     def ask(question: str, default: str) -> str:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
 from ..options import CHOICES, flag
 from .completing import words
+
+Jobs = Annotated[
+    str | None,
+    typer.Option("--jobs", "-j", metavar="N|auto", help="Processes; auto: one per core, if that is faster."),
+]
+StdinName = Annotated[
+    str | None, typer.Option("--stdin-filename", metavar="NAME", help="What to call standard input (-).")
+]
 
 
 def choice(name: str, text: str) -> Any:
@@ -23,11 +31,6 @@ def free(name: str, metavar: str, text: str, *others: str) -> Any:
 def switch(name: str, text: str) -> Any:
     """An option that is on or off."""
     return typer.Option(flag(name), help=text)
-
-
-def on(value: bool) -> str | None:
-    """How a switch stands among options that are words."""
-    return "true" if value else None
 
 
 def given(**values: str | None) -> dict[str, str]:

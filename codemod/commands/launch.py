@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
+from ..options import of_run
 from .completing import words
-from .declared import choice, free, given, on, switch
+from .declared import choice, free, given, switch
 
 EXAMPLES = """\b
 Examples:
@@ -38,6 +39,7 @@ def register(app: typer.Typer) -> None:
 
 
 def launch(
+    context: typer.Context,
     script: Annotated[str, typer.Argument(metavar="SCRIPT", help="A converted script, or a module with -m.")],
     arguments: Annotated[list[str] | None, typer.Argument(metavar="ARGS", help="Of the script; after --.")] = None,
     module: Annotated[bool, typer.Option("--module", "-m", help="SCRIPT is a dotted name, as of python -m.")] = False,
@@ -101,19 +103,7 @@ def launch(
         script=script,
         arguments=tuple(arguments or ()),
         module=module,
-        options=given(
-            backend=backend,
-            precision=precision,
-            accumulate=accumulate,
-            batch=batch,
-            batchnorm=batchnorm,
-            zero_stage=zero_stage,
-            shard_size=shard_size,
-            reshard=reshard,
-            offload=offload,
-            checkpoint_activations=on(checkpoint_activations),
-            meta_init=on(meta_init),
-        ),
+        options=of_run(context.params),
         counts=given(
             nproc=nproc,
             nnodes=nnodes,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ..options import OptionError, Options
+from ..options import OptionError, Options, of_run
 from .declared import choice, free, switch
 
 EXAMPLES = """\b
@@ -31,6 +31,7 @@ def register(app: typer.Typer) -> None:
 
 
 def verify(
+    context: typer.Context,
     script: Annotated[str, typer.Argument(metavar="SCRIPT", help="The training script, converted or not.")],
     arguments: Annotated[list[str] | None, typer.Argument(metavar="ARGS", help="Of the script; after --.")] = None,
     nproc: Annotated[int, typer.Option("--nproc", metavar="N", min=1, help="Processes of the rewritten script.")] = 2,
@@ -85,18 +86,7 @@ def verify(
         raise typer.BadParameter(f"--matrix tries every backend; leave {'--backend' if backend else '--original'} out")
     check_pattern(ignore)
     try:
-        options = Options(
-            backend=backend,
-            precision=precision,
-            batch=batch,
-            batchnorm=batchnorm,
-            zero_stage=zero_stage,  # type: ignore[arg-type]  # Options turns text into numbers
-            shard_size=shard_size,  # type: ignore[arg-type]
-            reshard=reshard,
-            offload=offload,
-            checkpoint_activations=checkpoint_activations or None,
-            meta_init=meta_init or None,
-        )
+        options = Options(**of_run(context.params))
     except OptionError as error:
         raise typer.BadParameter(str(error)) from None
     from ..verify.main import verify as run
