@@ -7,9 +7,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from . import modules, order, packing, pieces, sinks
+from .joins import join, join_all
 from .ranks import WRAPPER
 from .replacing import replace
-from .values import COUNTED, EMPTY, GLOBAL, HOST, Batch, Dep, FunctionRef, Role, Value, join, join_all, tensor, union
+from .values import COUNTED, EMPTY, GLOBAL, HOST, Batch, Dep, FunctionRef, Role, Value, tensor, union
 
 if TYPE_CHECKING:
     from .interpreter import Frame, Interpreter

@@ -19,19 +19,9 @@ from . import (
     row_loops,
     sinks,
 )
+from .joins import join, join_all
 from .replacing import replace
-from .values import (
-    EMPTY,
-    GLOBAL,
-    HOST,
-    NOTHING,
-    Batch,
-    Dep,
-    Value,
-    join,
-    join_all,
-    union,
-)
+from .values import EMPTY, GLOBAL, HOST, NOTHING, Batch, Dep, Value, union
 
 if TYPE_CHECKING:
     from .arguments import Arguments

@@ -23,9 +23,10 @@ from . import (
 )
 from .arguments import Arguments
 from .frame import Frame
+from .joins import join_all
 from .places import stands_in
 from .replacing import replace
-from .values import EMPTY, HOST, Dep, FunctionRef, Role, Value, join_all
+from .values import EMPTY, HOST, Dep, FunctionRef, Role, Value
 
 if TYPE_CHECKING:
     from .interpreter import Interpreter

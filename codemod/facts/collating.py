@@ -6,8 +6,9 @@ import ast
 from typing import TYPE_CHECKING
 
 from . import dims, loops, order
+from .joins import join_all
 from .replacing import replace
-from .values import EMPTY, GLOBAL, Batch, Dep, Value, join_all, whole
+from .values import EMPTY, GLOBAL, Batch, Dep, Value, whole
 
 if TYPE_CHECKING:
     from .interpreter import Frame, Interpreter

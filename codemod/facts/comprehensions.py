@@ -7,8 +7,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from . import collating, expressions, row_loops, sinks
+from .joins import join_all
 from .local import is_leaf
-from .values import EMPTY, GLOBAL, Value, join_all, union
+from .values import EMPTY, GLOBAL, Value, union
 
 if TYPE_CHECKING:
     from .frame import Frame

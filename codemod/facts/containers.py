@@ -7,8 +7,9 @@ import copy
 from typing import TYPE_CHECKING
 
 from . import stores
+from .joins import join_all
 from .replacing import replace
-from .values import EMPTY, Role, Value, join_all
+from .values import EMPTY, Role, Value
 
 if TYPE_CHECKING:
     from .arguments import Arguments

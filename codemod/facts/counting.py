@@ -6,21 +6,9 @@ import ast
 from typing import TYPE_CHECKING
 
 from . import builtin, combining, deciding, dims, loops, numbered, overloaded, pieces, row_loops, sinks
+from .joins import join_all
 from .replacing import replace
-from .values import (
-    COUNTED,
-    EMPTY,
-    EXACT_ROWS,
-    GLOBAL,
-    HOST,
-    NOTHING,
-    REDUCED,
-    ROWS,
-    Batch,
-    Dep,
-    Value,
-    join_all,
-)
+from .values import COUNTED, EMPTY, EXACT_ROWS, GLOBAL, HOST, NOTHING, REDUCED, ROWS, Batch, Dep, Value
 
 if TYPE_CHECKING:
     from .arguments import Arguments

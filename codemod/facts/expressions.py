@@ -26,20 +26,10 @@ from . import (
     sinks,
     subscripts,
 )
+from .joins import join, join_all
 from .local import deep_sources, has_sample
 from .replacing import replace
-from .values import (
-    EMPTY,
-    GLOBAL,
-    HOST,
-    Batch,
-    Dep,
-    FunctionRef,
-    Value,
-    join,
-    join_all,
-    union,
-)
+from .values import EMPTY, GLOBAL, HOST, Batch, Dep, FunctionRef, Value, union
 
 if TYPE_CHECKING:
     from .interpreter import Frame, Interpreter

@@ -29,11 +29,12 @@ from . import (
     sinks,
     tensors,
 )
+from .joins import join_all
 from .local import is_local
 from .losstable import DIVISORS
 from .replacing import replace
 from .torchnames import TORCH_SPACES
-from .values import EMPTY, GLOBAL, HOST, Batch, Dep, Role, Value, join_all, union
+from .values import EMPTY, GLOBAL, HOST, Batch, Dep, Role, Value, union
 
 if TYPE_CHECKING:
     from .arguments import Arguments

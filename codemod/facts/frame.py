@@ -6,7 +6,8 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from .values import EMPTY, Value, join
+from .joins import join
+from .values import EMPTY, Value
 
 
 @dataclass

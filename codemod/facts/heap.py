@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 
-from .values import EMPTY, Dep, FunctionRef, Role, Value, cut, join
+from .joins import cut, join
+from .values import EMPTY, Dep, FunctionRef, Role, Value
 
 _DICTS = {"dict", "defaultdict", "OrderedDict", "Counter"}
 VARS = "vars"

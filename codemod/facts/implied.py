@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 from . import calls, order
 from .arguments import Arguments
 from .frame import Frame
+from .joins import join_all
 from .places import stands_in
 from .replacing import replace
-from .values import EMPTY, FunctionRef, Value, join_all
+from .values import EMPTY, FunctionRef, Value
 
 if TYPE_CHECKING:
     from .interpreter import Interpreter

@@ -6,8 +6,9 @@ import ast
 from typing import TYPE_CHECKING
 
 from . import calls, externals, implied, owners
+from .joins import join_all
 from .replacing import replace
-from .values import EMPTY, FunctionRef, Role, Value, join_all, union
+from .values import EMPTY, FunctionRef, Role, Value, union
 
 if TYPE_CHECKING:
     from .arguments import Arguments

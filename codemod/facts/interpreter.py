@@ -16,11 +16,12 @@ from ..program import Module, Program
 from . import calls, ignored, modules, owners, unseen
 from .frame import Frame
 from .heap import Classes, Heap
+from .joins import join
 from .made import Made
 from .names import Names
 from .sites import Sites
 from .text import SourceText
-from .values import EMPTY, FunctionRef, Role, Value, join
+from .values import EMPTY, FunctionRef, Role, Value
 
 
 class Interpreter:

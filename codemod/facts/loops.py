@@ -6,9 +6,10 @@ import ast
 from typing import TYPE_CHECKING
 
 from . import collating, row_loops
+from .joins import join, join_all
 from .local import deep_sources
 from .replacing import replace
-from .values import EMPTY, EXACT_ROWS, GLOBAL, HOST, REDUCED, Batch, Dep, FunctionRef, Role, Value, join, join_all
+from .values import EMPTY, EXACT_ROWS, GLOBAL, HOST, REDUCED, Batch, Dep, FunctionRef, Role, Value
 
 if TYPE_CHECKING:
     from .interpreter import Frame, Interpreter

@@ -26,10 +26,11 @@ from . import (
     tensors,
 )
 from .heap import Cell
+from .joins import join, join_all
 from .local import is_local
 from .replacing import replace
 from .torchnames import TENSOR_METHODS
-from .values import GLOBAL, HOST, Dep, Role, Value, join, join_all, union
+from .values import GLOBAL, HOST, Dep, Role, Value, union
 
 if TYPE_CHECKING:
     from .arguments import Arguments

@@ -18,10 +18,11 @@ from . import (
     numbered,
     packing,
 )
+from .joins import join_all
 from .local import is_local
 from .marks import Split
 from .replacing import replace
-from .values import EMPTY, HOST, Batch, Dep, FunctionRef, Role, Value, join_all, tensor
+from .values import EMPTY, HOST, Batch, Dep, FunctionRef, Role, Value, tensor
 
 if TYPE_CHECKING:
     from .arguments import Arguments

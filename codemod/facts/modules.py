@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from .. import imports
 from .frame import Frame
-from .values import Value, join_all, union
+from .joins import join_all
+from .values import Value, union
 
 if TYPE_CHECKING:
     from ..program import Module

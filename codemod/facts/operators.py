@@ -6,8 +6,9 @@ import ast
 from typing import TYPE_CHECKING
 
 from . import combining, creation, deciding, expressions, overloaded, pieces, products, row_loops, sinks
+from .joins import join
 from .replacing import replace
-from .values import EMPTY, GLOBAL, NOTHING, REDUCED, ROWS, Batch, Dep, Role, Value, join, tensor, whole
+from .values import EMPTY, GLOBAL, NOTHING, REDUCED, ROWS, Batch, Dep, Role, Value, tensor, whole
 
 if TYPE_CHECKING:
     from .interpreter import Frame, Interpreter
@@ -74,7 +75,7 @@ def _containers(a: Value, b: Value) -> Value:
     taint = a.params | b.params
     if a.items is not None and b.items is not None and not a.objs and not b.objs:
         return Value(items=a.items + b.items, params=taint)
-    from .values import join
+    from .joins import join
 
     merged = join(a, b)
     return replace(merged, items=merged.items if a.items == merged.items else None, params=taint)

@@ -7,7 +7,8 @@ import re
 from typing import TYPE_CHECKING
 
 from . import attributes, containers, modules
-from .values import EMPTY, HOST, Value, join, join_all
+from .joins import join, join_all
+from .values import EMPTY, HOST, Value
 
 if TYPE_CHECKING:
     from .arguments import Arguments

@@ -15,10 +15,11 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from . import collating
+from .joins import join_all
 from .local import is_local
 from .places import inside
 from .replacing import replace
-from .values import EMPTY, EXACT_ROWS, Batch, Dep, Value, join_all, tensor
+from .values import EMPTY, EXACT_ROWS, Batch, Dep, Value, tensor
 
 if TYPE_CHECKING:
     from .interpreter import Frame, Interpreter

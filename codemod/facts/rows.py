@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from . import combining, dims, doubt, loops, sinks, views
+from .joins import join_all
 from .local import deep_sources
 from .places import last_name
 from .replacing import replace
-from .values import REDUCED, Batch, Dep, Value, join_all, tensor, union, whole
+from .values import REDUCED, Batch, Dep, Value, tensor, union, whole
 
 if TYPE_CHECKING:
     from .interpreter import Frame, Interpreter

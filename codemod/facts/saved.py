@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from .values import EMPTY, Role, Value, join_all
+from .joins import join_all
+from .values import EMPTY, Role, Value
 
 if TYPE_CHECKING:
     from .arguments import Arguments

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..findings import Finding, Level, finding
+from .joins import join
 from .marks import Arrival, Count, Draw, Full, Gathered, Opened, Pad, Reduction, Size, Split
 from .replacing import replace
-from .values import EMPTY, Value, join
+from .values import EMPTY, Value
 
 OTHERS = (
     "One call of this function gives it slices of a batch, another one whole data, and the same line can't do both."

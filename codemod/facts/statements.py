@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from . import ahead, attributes, augmented, expressions, implied, modules, narrowing, ranks, row_loops, stores
 from .frame import Frame, join_env
-from .values import HOST, FunctionRef, Value, join
+from .joins import join
+from .values import HOST, FunctionRef, Value
 
 if TYPE_CHECKING:
     from .interpreter import Interpreter

@@ -18,9 +18,10 @@ from . import (
     row_loops,
     sinks,
 )
+from .joins import join
 from .local import is_local
 from .replacing import replace
-from .values import EMPTY, EXACT_ROWS, GLOBAL, NOTHING, Batch, Dep, Role, Value, join, tensor
+from .values import EMPTY, EXACT_ROWS, GLOBAL, NOTHING, Batch, Dep, Role, Value, tensor
 
 if TYPE_CHECKING:
     from .interpreter import Frame, Interpreter

@@ -6,9 +6,10 @@ import ast
 from typing import TYPE_CHECKING
 
 from . import combining, dims, doubt, losses, shapes
+from .joins import join_all
 from .losstable import DIVISORS
 from .torchnames import ALONG_DIM, HOST_COPIES, IDENTITY, MATRICES, METADATA, PAIRWISE, POSITIONS, REDUCTIONS, SUMMARIES
-from .values import HOST, REDUCED, Batch, Value, join_all, union, whole
+from .values import HOST, REDUCED, Batch, Value, union, whole
 
 if TYPE_CHECKING:
     from .interpreter import Frame, Interpreter

@@ -22,8 +22,9 @@ from distify.codemod.facts.batchtypes import (
     whole,
 )
 from distify.codemod.facts.heap import Heap
+from distify.codemod.facts.joins import SEVERAL, cut, join, join_all
 from distify.codemod.facts.local import deep_sources, has_sample, is_local
-from distify.codemod.facts.values import EMPTY, HOST, NOTHING, SEVERAL, VARIES, Role, Value, cut, join, join_all, tensor
+from distify.codemod.facts.values import EMPTY, HOST, NOTHING, VARIES, Role, Value, tensor
 
 NODES = [ast.Name(id=name, ctx=ast.Load()) for name in "abc"]
 
