@@ -7,8 +7,8 @@ All combinations of the options are measured, one after the other, then all agai
 that drifts drifts for all. Each measurement has processes of its own (`--fresh`: which import everything anew, too).
 Rows are added to the file as JSON lines; the summary at the end has medians, a check that all contenders printed the
 same losses, and the ratios that are aimed at. `contenders.py` lists the contenders. A plan is a file with the options
-of several such commands, one a line; its measurements are interleaved, too. `plan_one_gpu.sh` and `plan_two_gpus.sh`
-run those that docs/performance.md shows.
+of several such commands, one a line; its measurements are interleaved, too. `plan.sh` runs those that
+docs/performance.md shows.
 """
 
 from __future__ import annotations
