@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import torch
@@ -10,7 +9,7 @@ import torch.distributed as dist
 import torch.nn.functional as F
 from torch import nn
 
-from tests.runtime.programs import PROGRAMS, Original, batches, gap, model
+from tests.runtime.programs import PROGRAMS, Original, autocast_steps, batches, gap, model
 
 # Blocks are groups of their own, given back between forward and backward; or the model is one group, and kept.
 LAYOUTS = {"blocks": (0, 0), "root": (10**9, 2**31)}
@@ -92,19 +91,7 @@ def windows(r: Any, split: int) -> Any:
 def reduced(runtime: Any, backend: str, **options: Any) -> Any:
     """Losses, norms and weights in bf16."""
     runtime.init(backend=backend, precision="bf16", **options)
-    m = model(width=24)
-    optimizer = torch.optim.AdamW([p for n, p in m.named_parameters() if "unused" not in n], 0.01)
-    runtime.prepare(m, optimizer)
-    shown = []
-    for x, y in batches(3):
-        x, y = runtime.split((x.repeat(1, 4), y))
-        optimizer.zero_grad()
-        with runtime.autocast():
-            loss = runtime.mean(F.cross_entropy(m(x), y))
-        runtime.backward(loss)
-        shown.append([loss.item(), runtime.clip_grad_norm_(m.parameters(), 1.0).item()])
-        runtime.step(optimizer)
-    found = shown, copy.deepcopy(runtime.state_dict(m)), copy.deepcopy(runtime.state_dict(optimizer))
+    found = autocast_steps(runtime, 3)
     runtime.shutdown()
     return found
 

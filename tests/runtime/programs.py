@@ -496,3 +496,20 @@ def in_turn(turn: int, of: int = 2) -> tuple[str, ...]:
     plain = [name for name in PROGRAMS if name.startswith("optimizer_")]
     left = {name for k, name in enumerate(plain) if k % of != turn}
     return tuple(name for name in PROGRAMS if name not in left)
+
+
+def autocast_steps(runtime: Any, count: int) -> Any:
+    """Losses, norms, weights and optimizer state of some steps under the run's autocast."""
+    m = model(width=24)
+    optimizer = torch.optim.AdamW([p for n, p in m.named_parameters() if "unused" not in n], 0.01)
+    runtime.prepare(m, optimizer)
+    shown = []
+    for x, y in batches(count):
+        x, y = runtime.split((x.repeat(1, 4), y))
+        optimizer.zero_grad()
+        with runtime.autocast():
+            loss = runtime.mean(F.cross_entropy(m(x), y))
+        runtime.backward(loss)
+        shown.append([loss.item(), runtime.clip_grad_norm_(m.parameters(), 1.0).item()])
+        runtime.step(optimizer)
+    return shown, copy.deepcopy(runtime.state_dict(m)), copy.deepcopy(runtime.state_dict(optimizer))

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from tests.pool import Pool, RankError
 from tests.runtime import programs
-from tests.runtime.programs import PROGRAMS, Model, Original, batches, gap, in_turn, model, train
+from tests.runtime.programs import PROGRAMS, Model, Original, autocast_steps, batches, gap, in_turn, model, train
 
 TOLERANCE = 2e-5  # fp32
 # Elements from which a block is a group of its own, and bytes up to which gathered parameters are kept for the backward.
@@ -273,19 +273,7 @@ def in_precision(backend: str, precision: str) -> Any:
     runtime = start(BLOCKS) if backend == "fsdp" else __import__("distify.runtime").runtime
     runtime.shutdown()
     runtime.init(backend=backend, precision=precision)
-    m = model(width=24)
-    optimizer = torch.optim.AdamW([p for n, p in m.named_parameters() if "unused" not in n], 0.01)
-    runtime.prepare(m, optimizer)
-    shown = []
-    for x, y in batches(4):
-        x, y = runtime.split((x.repeat(1, 4), y))
-        optimizer.zero_grad()
-        with runtime.autocast():
-            loss = runtime.mean(F.cross_entropy(m(x), y))
-        runtime.backward(loss)
-        shown.append([loss.item(), runtime.clip_grad_norm_(m.parameters(), 1.0).item()])
-        runtime.step(optimizer)
-    return shown, copy.deepcopy(runtime.state_dict(m)), copy.deepcopy(runtime.state_dict(optimizer))
+    return autocast_steps(runtime, 4)
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])

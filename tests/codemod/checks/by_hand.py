@@ -8,8 +8,10 @@ import textwrap
 from distify.codemod.checking import check_source
 from distify.codemod.findings import Finding
 from distify.codemod.rewrite import Result
+from tests.codemod.facts.snippets import NET
 
-HEAD = """\
+HEAD = (
+    """\
 import json
 import os
 import sys
@@ -23,21 +25,16 @@ from torch.utils.data import DataLoader, TensorDataset, random_split
 from torch.utils.data.distributed import DistributedSampler
 
 
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.fc = nn.Linear(4, 3)
-
-    def forward(self, x):
-        return self.fc(x)
-
-
+"""
+    + NET
+    + """\
 def average(value):
     value = value.detach().clone()
     dist.all_reduce(value)
     return value / dist.get_world_size()
 
 """
+)
 START = """\
 dist.init_process_group("nccl")
 rank = dist.get_rank()

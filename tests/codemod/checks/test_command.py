@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from distify.codemod.cli import app
 from distify.codemod.options import OptionError
 from distify.codemod.selection import Selection, Selections, parse_codes, parse_per_file
+from tests.codemod.facts.snippets import NET
 
 from .by_hand import script
 from .test_converted import PLAIN, changed, converted
@@ -160,7 +161,8 @@ def test_fix_writes_nothing_where_something_is_refused() -> None:
     assert Path("train.py").read_text() == source
 
 
-SHARED_MODEL = """
+SHARED_MODEL = (
+    """
 from torch import nn
 
 
@@ -170,14 +172,9 @@ def save(model, path):
     torch.save(model.state_dict(), path)
 
 
-class Net(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.fc = nn.Linear(4, 3)
-
-    def forward(self, x):
-        return self.fc(x)
 """
+    + NET
+)
 
 
 def test_a_module_of_a_script_distributed_by_hand_is_not_converted_for_another() -> None:

@@ -8,17 +8,7 @@ import textwrap
 from distify.codemod.facts import Facts, analyse
 from distify.codemod.facts.values import Role, Value
 
-HEAD = """\
-import copy
-import math
-import numpy as np
-import torch
-import torch.nn as nn
-import torch.nn.functional as F
-from torch import optim
-from torch.utils.data import DataLoader, Dataset, TensorDataset
-
-
+NET = """\
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
@@ -29,6 +19,21 @@ class Net(nn.Module):
 
 
 """
+HEAD = (
+    """\
+import copy
+import math
+import numpy as np
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch import optim
+from torch.utils.data import DataLoader, Dataset, TensorDataset
+
+
+"""
+    + NET
+)
 
 DATA = """\
 data = TensorDataset(torch.randn(29, 4), torch.randint(0, 3, (29,)))
