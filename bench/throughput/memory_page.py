@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from results import GIB, Row
 
-WORDS, LENGTH = 50257, 1024
+WORDS, LENGTH = 50304, 1024
 
 
 def parameters(model: str) -> int:
