@@ -18,6 +18,7 @@ from .records import leaves as leaves
 from .state import DistifyError
 
 KEPT = 4  # sources that are over but whose last batch `of=` may still name
+MANY = 256  # ids of tensors after which those of tensors that are gone are dropped
 
 
 class BatchError(DistifyError):
@@ -88,7 +89,8 @@ class Batches:
         source.made += 1
         held = list(leaves(batch))
         made.shapes = frozenset(tuple(tensor.shape) for tensor in held if tensor.is_floating_point())
-        self._ids = set(map(id, self.tensors))
+        if len(self._ids) > MANY:
+            self._ids = set(map(id, self.tensors))
         for tensor in held:
             self._enter(tensor, made)
         return made

@@ -104,7 +104,7 @@ def attach(x: Tensor, value: Tensor, factor: float | Tensor, used: Callable[[], 
     """`value`, whose gradient reaches `x` multiplied by N and by `factor` (0 cuts a filler off, NaN or not).
 
     Args:
-        x: this rank's operand.
+        x: this rank's operand, whose type the result gets.
         value: the reduced value, same shape.
         factor: number, or 0-dim tensor.
         used: called by the first backward that passes.
@@ -116,7 +116,7 @@ class _Attach(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, value: Tensor, factor: float | Tensor, used: Any, serial: int) -> Tensor:
         ctx.factor, ctx.serial, ctx.used = factor, serial, used
-        return value.clone()  # not a view: users change losses in place
+        return torch.empty_like(value, dtype=x.dtype).copy_(value)  # not a view: users change losses in place
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, None, None, None, None]:

@@ -23,7 +23,7 @@ from .collectives import (
     together,
     wants_gradient,
 )
-from .meeting import form, meet
+from .meeting import form, meet, on
 from .state import DistifyError, State, require, state
 from .window import Window
 
@@ -89,7 +89,8 @@ def _alone(run: State) -> bool:
 
 def batch_of(run: State, caller: str, of: Any, x: Tensor) -> Batch:
     together(caller)
-    meet(f"runtime.{caller}()", form(x))
+    if on():
+        meet(f"runtime.{caller}()", form(x))
     assert run.batches is not None
     assert run.windows is not None
     batch = run.batches.current(caller, of)
@@ -146,20 +147,36 @@ def _weighted(
 
 
 def _total(x: Tensor, weight: float) -> tuple[Tensor | None, Tensor]:
-    """The operand if a gradient flows on any rank, and the sum over ranks of `weight * x`, detached."""
+    """The operand if a gradient flows on any rank, and the sum over ranks of `weight * x`, detached.
+
+    The sum has the type in which it was added up, where there is an operand: `attach` gives it that of `x`.
+    """
     dtype = accumulator(x)
-    local = x.detach().to(dtype)
-    local = torch.zeros_like(local) if weight == 0.0 else local if weight == 1.0 else local * weight
     out = x.dtype if dtype != torch.int64 else torch.int64
-    if state.world_size == 1:
-        return (x if x.requires_grad and torch.is_grad_enabled() else None), local.to(out)
-    if not wants_gradient(x):
-        total = all_reduce(_real(local.clone(memory_format=torch.contiguous_format)))
-        return None, _as(total, local).to(out)
-    flat = torch.cat([_real(local).reshape(-1), flag(x, local)])
+    if state.world_size == 1 or not wants_gradient(x):
+        total = _weigh(x.detach().to(dtype, copy=True, memory_format=torch.contiguous_format), weight)
+        if state.world_size > 1:
+            all_reduce(_real(total))
+        return (x if x.requires_grad and torch.is_grad_enabled() else None), total.to(out)
+    size = x.numel() * (2 if dtype.is_complex else 1)
+    flat = torch.full((size + 1,), float(x.requires_grad), dtype=dtype.to_real(), device=x.device)
+    total = _front(flat, size, x, dtype)
+    _weigh(total.copy_(x.detach()), weight)
     all_reduce(flat)
     operand = leaf_if(x, flat[-1] if not x.requires_grad else 1.0)
-    return operand, _as(flat[:-1], local).to(out)
+    return operand, total if operand is not None else total.to(out, copy=True)
+
+
+def _front(flat: Tensor, size: int, like: Tensor, dtype: torch.dtype) -> Tensor:
+    """The first elements of a flat real buffer, in the shape of a tensor and in this type."""
+    if like.dim() == 0 and not dtype.is_complex:
+        return flat.select(0, 0)
+    return torch.view_as_complex(flat[:size].view(*like.shape, 2)) if dtype.is_complex else flat[:size].view(like.shape)
+
+
+def _weigh(x: Tensor, weight: float) -> Tensor:
+    """Multiply in place; what weighs nothing is zero, NaN or not."""
+    return x if weight == 1.0 else x.zero_() if weight == 0.0 else x.mul_(weight)
 
 
 def flag(x: Tensor, like: Tensor) -> Tensor:

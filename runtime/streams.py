@@ -18,6 +18,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from .numpy_stream import NumpyStream
 from .state import DistifyError, state
 
 MASK = (1 << 64) - 1
@@ -117,6 +118,7 @@ class Streams:
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     depth: int = 0
     _streams: list[Stream] = field(default_factory=list)
+    _numpy: NumpyStream | None = None
 
     @property
     def opened(self) -> list[Stream]:
@@ -207,18 +209,19 @@ class Streams:
             yield
             return
         python, numpy = random.getstate(), numpy_random()
-        arrays = None if numpy is None else numpy.get_state()
+        if numpy is not None and (self._numpy is None or self._numpy.random is not numpy):
+            self._numpy = NumpyStream(numpy)
         with self.private():
             seed = int(torch.empty((), dtype=torch.int64).random_().item())
             random.seed(seed)
-            if numpy is not None:
-                numpy.seed(seed & 0xFFFFFFFF)
+            if self._numpy is not None:
+                self._numpy.begin(seed & 0xFFFFFFFF)
             try:
                 yield
             finally:
                 random.setstate(python)
-                if numpy is not None:
-                    numpy.set_state(arrays)
+                if self._numpy is not None:
+                    self._numpy.end()
 
     def attach(self, module: nn.Module) -> None:
         """Make the forward of a module draw from the private stream; nothing to do on one process.
