@@ -19,6 +19,8 @@ from ..config import ConfigError
 from ..state import state
 
 VERSION = (0, 19, 8)
+BUCKET = 40_000_000  # gradients that are sent at a time
+NAMES = {None: "fp32", torch.float32: "fp32", torch.bfloat16: "bf16", torch.float16: "fp16"}
 
 
 def load() -> Any:
@@ -93,7 +95,7 @@ def build(
 
     model = modules[0] if len(modules) == 1 else nn.ModuleList(modules)
     frozen = [p for group in optimizer.param_groups for p in group["params"] if not p.requires_grad]
-    options = config(stage, dtype, sum(p.numel() for p in model.parameters()))
+    options = config(stage, dtype, [p.numel() for p in model.parameters()])
     for p in frozen:
         p.requires_grad_(True)
     try:
@@ -140,24 +142,31 @@ def quiet() -> Iterator[None]:
         os.close(kept)
 
 
-def config(stage: int, dtype: torch.dtype | None, numel: int) -> dict[str, Any]:
+def config(stage: int, dtype: torch.dtype | None, sizes: Sequence[int]) -> dict[str, Any]:
     """The configuration of one engine: every key that changes arithmetic is set, no default of DeepSpeed is relied on.
 
     Args:
         stage: ZeRO stage, 1 to 3.
         dtype: type in which the run computes, `None` for fp32.
-        numel: elements of the model.
+        sizes: elements of each parameter of the model.
 
-    Clipping, loss scale and accumulation are the runtime's: DeepSpeed would clip at norm 1.0 without being asked.
+    Stages 2 and 3 reduce gradients in the type in which they are computed, as DeepSpeed does by itself; stage 1, which
+    adds up those of several backward calls before, in the type in which it adds. Clipping, loss scale and accumulation
+    are the runtime's: DeepSpeed would clip at norm 1.0 without being asked.
     """
-    bucket = max(1, min(500_000_000, numel))
-    bucket += bucket % 2  # DeepSpeed wants an even one
+    total = max(2, sum(sizes))
+    # Reduced while the backward goes on. One that holds no whole parameter would be passed by, and its memory given
+    # back while it is still being reduced.
+    bucket = max(min(BUCKET, total), *sizes, 1)
+    gathered = min(500_000_000, total)
+    kind = "fp32" if stage == 1 else NAMES[dtype]
     zero: dict[str, Any] = {
         "stage": stage,
         "contiguous_gradients": True,
         "reduce_scatter": True,
-        "reduce_bucket_size": bucket,
-        "allgather_bucket_size": bucket,
+        "overlap_comm": stage > 1,
+        "reduce_bucket_size": bucket + bucket % 2,  # DeepSpeed wants even ones
+        "allgather_bucket_size": gathered + gathered % 2,
         "round_robin_gradients": False,
         "ignore_unused_parameters": True,
         "elastic_checkpoint": False,
@@ -176,8 +185,9 @@ def config(stage: int, dtype: torch.dtype | None, numel: int) -> dict[str, Any]:
         "prescale_gradients": False,
         "gradient_predivide_factor": 1.0,
         "gradient_allreduce_op": "mean",
-        "communication_data_type": "fp32",
-        "data_types": {"grad_accum_dtype": "fp32", "keep_in_fp32_modules": []},
+        "communication_data_type": kind,
+        # stage 2 adds up in fp32 what it took from DeepSpeed after each backward
+        "data_types": {"grad_accum_dtype": kind if stage == 2 else "fp32", "keep_in_fp32_modules": []},
         "fp16": {"enabled": dtype is torch.float16, "loss_scale": 1.0, "auto_cast": False},
         "bf16": {"enabled": dtype is torch.bfloat16},
         "torch_autocast": {"enabled": False},

@@ -57,7 +57,6 @@ class FlatOptimizer:
         self.flats = flats
         self.load(self.optimizer.state)
         self.optimizer.state.clear()
-        self.shadow.__dict__["step"] = self._step
 
     @property
     def groups(self) -> list[dict[str, Any]]:
@@ -102,11 +101,10 @@ class FlatOptimizer:
         self.stepped |= self.used
         self.optimizer._opt_called = True  # type: ignore[attr-defined]  # schedulers ask whether a step came first
 
-    def _step(self) -> None:
-        """Called by DeepSpeed for one group after the other: steps, and leaves alone what got no gradient."""
+    def run(self) -> None:
+        """Step all flat buffers, and leave alone what got no gradient."""
         flats, shadow = self.flats, self.shadow
-        active = {id(flat) for group in shadow.param_groups for flat in group["params"]}
-        idle = [p for p in flats.places if p not in self.used and id(flats.master(p)) in active]
+        idle = [p for p in flats.places if p not in self.used]
         kept = [(p, flats.part(p, flats.master(p)).clone(), self._pieces(p)) for p in idle]
         type(shadow).step(shadow)
         for p, values, pieces in kept:

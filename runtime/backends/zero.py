@@ -2,7 +2,8 @@
 
 The engine's own `backward` and `step` are not called: they scale, clip, and decide when a window is complete. The ZeRO
 optimizer inside is driven directly: its hooks reduce gradients, `fold` completes them, where they lie in parts they
-are unscaled and clipped, and `step` hands them back.
+are unscaled and clipped, and `step` updates the parts and brings the models to them. (DeepSpeed's own `step` asks the
+GPU for the norm of what was clipped, once more, and waits for the answer.)
 
 Source: Rajbhandari et al., "ZeRO: Memory Optimizations Toward Training Trillion Parameter Models" (2020).
 """
@@ -13,16 +14,16 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from ..lost import reach
 from ..state import state
 from .deepspeed_load import build
 from .flat_optimizer import FlatOptimizer
 from .flats import Flats
 from .watch import Watch, hook
+from .zero_light import lighten
+from .zero_used import Used
 
 
 class Zero:
@@ -56,6 +57,7 @@ class Zero:
         self.engine = build(deepspeed, self.modules, self.optimizer.shadow, stage, dtype)
         self.zero: Any = self.engine.optimizer
         self.zero.optimizer = self.optimizer.shadow  # DeepSpeed puts an Adagrad of its own in its place
+        lighten(self.zero, self.modules)
         self.flats = self._flats()
         for p in self.flats.places:
             hook(p, self._arrived)
@@ -63,6 +65,7 @@ class Zero:
         if originals:  # DeepSpeed would start from the rounded weights
             self.write({p: originals[p] for p in self.flats.places})
         self.optimizer.attach(self.flats)
+        self.question = Used(self.flats.places)
 
     def __contains__(self, p: object) -> bool:
         return p in self.flats.places
@@ -96,23 +99,20 @@ class Zero:
     def fold(self) -> None:
         """Complete the gradients; a collective. Parameters count as used where any rank used them."""
         if not self.folded:
-            self._agree_on_used()
+            self.used = self.question.agree(self.used | {p for p in self.flats.places if p.grad is not None})
             self._fold()
             self.folded = True
-
-    def _agree_on_used(self) -> None:
-        order = list(self.flats.places)
-        mine = [p in self.used or p.grad is not None for p in order]
-        flags = torch.tensor(mine, dtype=torch.uint8, device=_small())
-        reach(dist.all_reduce, flags, dist.ReduceOp.MAX, group=state.reduce_group)
-        self.used = {p for p, used in zip(order, flags.tolist(), strict=True) if used}
 
     def step(self) -> None:
         """One step of the optimizer; the gradients are cleared."""
         self.fold()
         self.optimizer.begin(self.used, self.names)
-        self._hand_back()
-        self.zero.step()
+        for master, grad in zip(self.flats.masters, self._whole_grads(), strict=True):
+            master.grad = grad
+        self.optimizer.run()
+        for master in self.flats.masters:
+            master.grad = None
+        self._advance()
         self.optimizer.end()
         self.clear()
 
@@ -160,9 +160,13 @@ class Zero:
         """Where this rank's piece of a parameter's gradient lies, after `fold`."""
         raise NotImplementedError
 
-    def _hand_back(self) -> None:
-        """Put the gradients where DeepSpeed's `step` takes them from."""
+    def _whole_grads(self) -> list[Tensor]:
+        """The gradients of the flat buffers, after `fold`."""
         raise NotImplementedError
+
+    def _advance(self) -> None:
+        """Bring the models to the values of the flat buffers after a step; a collective."""
+        self._publish()
 
     def clear(self, parameters: Iterable[Tensor] | None = None) -> None:
         """Drop the gradients of all, or of some parameters."""
@@ -182,8 +186,3 @@ class Zero:
     def _write_other(self, p: Tensor, value: Tensor) -> None:
         with torch.no_grad():
             p.copy_(value)
-
-
-def _small() -> torch.device | None:
-    """The device of small exchanges."""
-    return torch.device("cpu") if "gloo" in dist.get_backend_config(state.reduce_group) else state.device

@@ -11,10 +11,14 @@ from ..state import state
 from .flats import Flats, Place
 from .zero import Zero
 from .zero_order import Arrivals
+from .zero_streams import follow
 
 
 class Zero12(Zero):
-    """Stage 1 collects gradients in the parameters until they are asked for, stage 2 in parts after each backward."""
+    """Stage 1 collects gradients in the parameters until they are asked for, stage 2 in parts after each backward.
+
+    DeepSpeed holds a backward's gradients in the type in which they are sent. Those of several are added in fp32.
+    """
 
     def _flats(self) -> Flats:
         zero, places = self.zero, dict[Tensor, Place]()
@@ -28,25 +32,54 @@ class Zero12(Zero):
                     pieces.append((first - offset, first - rank * size if last > first else 0, last - first))
                 places[p] = Place(k, tuple(pieces))
         self.grads: list[Tensor] = []  # like the flat buffers, after `fold`
-        self.arrivals = Arrivals(zero) if self.stage == 2 else None
+        self.arrivals = Arrivals(zero, list(self.names)) if self.stage == 2 else None
+        if self.stage == 2:
+            self._epilogue, zero.independent_gradient_partition_epilogue = (
+                zero.independent_gradient_partition_epilogue,
+                self._end_of_backward,
+            )
         return Flats(places, zero.single_partition_of_fp32_groups, self.shapes)
+
+    def begin(self) -> None:
+        if self.stage == 2 and any(held is not None for held in self.zero.all_grad_tensors.values()):
+            self._take()
+        super().begin()
 
     def end(self) -> None:
         if self.arrivals is not None:
             self.arrivals.flush()
         super().end()
 
+    def _end_of_backward(self) -> None:
+        """DeepSpeed's own waits for the GPU where reductions have a stream of their own: it need not."""
+        zero = self.zero
+        zero.reduce_ipg_grads()
+        follow(zero.reduction_stream)
+        overlaps, zero.overlap_comm = zero.overlap_comm, False
+        try:
+            self._epilogue()  # finds no gradient left to reduce
+        finally:
+            zero.overlap_comm = overlaps
+
     def _fold(self) -> None:
-        earlier, by_hand = self.grads, list[tuple[Tensor, Tensor]]()
         if self.stage == 1:
             self._reduce()
-        else:
-            by_hand = [(p, p.grad) for p in self.flats.places if p.grad is not None]
-            self._finalize()
-        self.grads = [self._flat(k) for k in range(len(self.flats.masters))]
+            self._add_up()
+            return
+        by_hand = [(p, p.grad) for p in self.flats.places if p.grad is not None]
+        self._take()
         for p, grad in by_hand:  # DeepSpeed takes gradients when they are computed: the script put these there
             self._piece(p).add_(self.flats.cut(p, grad))
             p.grad = None
+
+    def _take(self) -> None:
+        """Take what the backward calls have reduced."""
+        self._finalize()
+        self._add_up()
+
+    def _add_up(self) -> None:
+        earlier = self.grads
+        self.grads = [self._flat(k) for k in range(len(self.flats.masters))]
         for grad, before in zip(self.grads, earlier):
             grad.add_(before)
 
@@ -72,7 +105,6 @@ class Zero12(Zero):
             engine._running_engine_step = False
 
     def _finalize(self) -> None:
-        """Take what the backward calls have reduced."""
         zero, kind = self.zero, self.zero.gradient_accumulation_dtype
         for k, group in enumerate(zero.params_in_partition):
             if zero.all_grad_tensors.get(k) is None and not zero._use_compact_grad_partition_buffer(k):
@@ -86,9 +118,8 @@ class Zero12(Zero):
         flat = torch.cat([piece.reshape(-1) for piece in found]) if flat is None else flat.view(-1)
         return flat.to(self.flats.masters[k].dtype)
 
-    def _hand_back(self) -> None:
-        for k, flat in enumerate(self.grads):
-            self.zero.averaged_gradients[k] = [flat]
+    def _whole_grads(self) -> list[Tensor]:
+        return self.grads
 
     def clear(self, parameters: Iterable[Tensor] | None = None) -> None:
         zero, places = self.zero, self.flats.places

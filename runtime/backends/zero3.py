@@ -12,7 +12,10 @@ from torch import Tensor
 from ..state import state
 from .flats import Flats, Place
 from .zero import Zero
+from .zero3_linear import sharpen
 from .zero3_methods import open_methods
+from .zero3_small import Small
+from .zero_streams import follow, lead
 
 KEPT = -1  # stands for a module among those that use a parameter at the moment
 MANY = 1 << 30
@@ -33,17 +36,72 @@ class Zero3(Zero):
                 starts = [min(rank * size, numel) for rank in range(state.world_size + 1)]
                 places[p] = Place(k, tuple((a, at, b - a) for a, b in pairwise(starts)))
                 at += size
+        small = {p for p in zero.persistent_parameters if p in places}
+        self.small = Small([p for p in zero.persistent_parameters if p in small])
+        self.large: list[Any] = list(dict.fromkeys(p for m in self.modules for p in m.parameters() if p not in small))
         zero.grad_partitions_flat_buffer.zero_()
+        self._drive()
         self._keep_small()
         for module in self.modules:
             open_methods(module)
         return Flats(places, zero.fp32_partitioned_groups_flat, self.shapes)
 
+    def _drive(self) -> None:
+        """Take over what DeepSpeed does at the end of a backward, and with what a reduction left on this rank."""
+        zero = self.zero
+        sharpen()
+        zero.independent_gradient_partition_epilogue = self._end_of_backward
+        zero.partition_grads = self._take_pieces
+        zero.gradient_accumulation_dtype = zero.communication_data_type  # pieces come as they were sent
+        for k, group in enumerate(self.optimizer.shadow.param_groups):
+            masters = zero.fp32_partitioned_groups_flat
+            group["params"] = [flat for j, flat in enumerate(masters) if zero.sub_group_to_group_id[j] == k]
+        for k in range(len(zero.fp16_groups)):
+            zero._unflatten_partitioned_parameters(k)  # parts of parameters are views of a buffer from now on
+
+    def _end_of_backward(self) -> None:
+        zero = self.zero
+        for kind in zero.ipg_buckets:
+            zero._DeepSpeedZeroOptimizer_Stage3__reduce_and_partition_ipg_grads(kind)
+        follow(zero.reduce_and_partition_stream)
+        zero._epilogue_ran_this_backward = True
+
+    def _take_pieces(self, parameters: Sequence[Any], pieces: Sequence[Tensor]) -> None:
+        """Add what a reduction left on this rank to the gradients: one addition for what lies side by side in both."""
+        runs: list[tuple[Tensor, Tensor]] = []
+        for p, piece in zip(parameters, pieces, strict=True):
+            if piece.numel():
+                mine, piece = self.buffers[p.ds_id][: piece.numel()], piece.view(-1)
+                into, source = runs.pop() if runs else (mine[:0], piece[:0])
+                if _next(into, mine) and _next(source, piece):
+                    runs.append((_longer(into, mine.numel()), _longer(source, mine.numel())))
+                else:
+                    runs += [(into, source), (mine, piece)]
+            if p.grad is not None and p.grad.is_cuda:
+                p.grad.record_stream(torch.cuda.current_stream())
+            p.grad = None
+        for mine, piece in runs:
+            mine.add_(piece)
+
+    def _release(self, parameters: Sequence[Any]) -> None:
+        """Give back what is gathered."""
+        coming = self.zero.parameter_offload.module.ds_inflight_param_registry
+        for p in parameters:
+            if p in coming:
+                coming.pop(p).wait()
+            p.ds_active_sub_modules.clear()
+            if p.ds_status.name == "AVAILABLE":
+                p.partition()
+
     def _keep(self, parameters: Sequence[Any]) -> None:
         """Gather parameters, and keep DeepSpeed's hooks from giving them back."""
-        missing = [p for p in parameters if p.ds_status.name != "AVAILABLE"]
+        coming = self.zero.parameter_offload.module.ds_inflight_param_registry
+        for p in parameters:
+            if p in coming:
+                coming.pop(p).wait()
+        missing = [p for p in dict.fromkeys(parameters) if p.ds_status.name != "AVAILABLE"]
         if missing:
-            missing[0].all_gather(missing)
+            missing[0].all_gather_coalesced(missing).wait()
         for p in parameters:
             p.ds_active_sub_modules.add(KEPT)
 
@@ -51,6 +109,8 @@ class Zero3(Zero):
         """So that methods other than `forward` may use raw ones; DeepSpeed gives them back now and then."""
         loose = [p for module in self.modules if getattr(module, "in_use", False) for p in module.parameters()]
         self._keep([*self.zero.persistent_parameters, *loose])
+        # The next forward gathers on a stream of its own, and reads what was written just now.
+        lead(self.zero.parameter_offload._DeepSpeedZeRoOffload__allgather_stream)
 
     def begin(self) -> None:
         super().begin()
@@ -73,12 +133,8 @@ class Zero3(Zero):
         self._keep(fresh)
         self.held += fresh
 
-    def step(self) -> None:
-        super().step()
-        self._keep_small()
-
     def _fold(self) -> None:
-        self.zero.finalize_gradient_accumulation_boundary()
+        """Nothing is left to do at the end of a backward."""
 
     def grad(self, p: Tensor) -> Tensor | None:
         return self._piece(p) if p in self.used else None
@@ -86,13 +142,25 @@ class Zero3(Zero):
     def _piece(self, p: Any) -> Tensor:
         return self.buffers[p.ds_id][: self.flats.places[p].mine[2]]
 
-    def _hand_back(self) -> None:
-        for k, group in enumerate(self.zero.fp16_groups):
-            self.zero.averaged_gradients[k] = [self.buffers[p.ds_id] for p in group]
+    def _whole_grads(self) -> list[Tensor]:
+        return list(self.zero.grad_partitions_flat_buffer.split([len(flat) for flat in self.flats.masters]))
+
+    def _advance(self) -> None:
+        zero = self.zero
+        zero._pre_step()
+        self._release(self.large)
+        for part, master in zip(zero.fp16_partitioned_groups_flat, self.flats.masters, strict=True):
+            part.data.copy_(master.data)
+        if self.small.whole:
+            self.small.refresh()
+        else:
+            self._release(self.small.parameters)
+        self._keep_small()
 
     def clear(self, parameters: Iterable[Tensor] | None = None) -> None:
         if parameters is None:
-            self.zero.grad_partitions_flat_buffer.zero_()
+            if self.used:
+                self.zero.grad_partitions_flat_buffer.zero_()
             self.used.clear()
         else:
             for p in self.flats.places.keys() & set(parameters):
@@ -123,3 +191,14 @@ class Zero3(Zero):
         p.ds_active_sub_modules.discard(KEPT)  # type: ignore[attr-defined]  # `_publish` keeps it again
         with self.deepspeed.zero.GatheredParameters([p], modifier_rank=0), torch.no_grad():
             p.copy_(value)
+
+
+def _next(tensor: Tensor, other: Tensor) -> bool:
+    """Whether one lies directly behind another in the same memory."""
+    same = tensor.untyped_storage().data_ptr() == other.untyped_storage().data_ptr()
+    return same and tensor.storage_offset() + tensor.numel() == other.storage_offset()
+
+
+def _longer(tensor: Tensor, more: int) -> Tensor:
+    """With so many of the elements behind it."""
+    return tensor.as_strided((tensor.numel() + more,), (1,))

@@ -7,6 +7,7 @@ parameter's gradient to another's, without a message.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -18,11 +19,14 @@ class Arrivals:
 
     Args:
         zero: DeepSpeed's optimizer of stage 2; its `process_gradients` is replaced.
+        names: its parameters as their modules list them.
     """
 
-    def __init__(self, zero: Any) -> None:
+    def __init__(self, zero: Any, names: Sequence[Tensor]) -> None:
+        at = {p: k for k, p in enumerate(names)}
         self.order: list[tuple[Tensor, int]] = [(p, k) for k, group in enumerate(zero.bit16_groups) for p in group]
-        self.order.reverse()  # about as they come
+        # About as they come; groups of an optimizer don't follow that order (weights with decay, then the rest).
+        self.order.sort(key=lambda item: -at[item[0]])
         self.take, zero.process_gradients = zero.process_gradients, self.arrive
         self.arrived: set[Tensor] = set()
         self.taken = 0

@@ -35,13 +35,13 @@ def inconsistent() -> None:
 def test_p68_batch_sizes_that_do_not_multiply(trial: Trial, pool2: Pool) -> None:
     with pytest.raises(RankError, match="train_batch_size is not equal to micro_batch_per_gpu"):
         pool2.run(inconsistent)
-    given = config(2, torch.float32, 1000)
+    given = config(2, torch.float32, [1000])
     assert "train_batch_size" not in given, "no world size is written down: DeepSpeed multiplies by what is there"
     trial.same(STEPPED, backend="deepspeed", zero_stage=2, size=3)
 
 
 def test_p69_accumulation_set_in_two_places(trial: Trial) -> None:
-    assert config(2, torch.float32, 1000)["gradient_accumulation_steps"] == 1, "the window is the runtime's"
+    assert config(2, torch.float32, [1000])["gradient_accumulation_steps"] == 1, "the window is the runtime's"
     larger = STEPPED.replace("batch_size=7", "batch_size=6")
     smaller = STEPPED.replace("batch_size=7", "batch_size=3").replace("print(loss.item(), float(norm))", "pass")
     shown = "    print(*[p.sum().item() for p in model.parameters()])\n"
