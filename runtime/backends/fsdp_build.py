@@ -16,6 +16,7 @@ from .. import spilled
 from ..collectives import gather_objects
 from ..state import DistifyError, state
 from . import fsdp_plan, recurrent
+from .fsdp_tree import can_share
 from .sharded import Replaced, cut_of, local
 
 NOWHERE = 1 << 40  # among how many ranks parts lie that take no device memory
@@ -107,7 +108,8 @@ def cut(
     free, ranks, reshard = room(root), mesh.size(mesh.ndim - 1), state.config.reshard
     if state.config.offload == "cpu":
         ranks = NOWHERE
-    plan = fsdp_plan.plan(root, reduced is not None, ignorable, fsdp_plan.BLOCK, shared, free, ranks, reshard)
+    together = fsdp_plan.TOGETHER if can_share() else 0
+    plan = fsdp_plan.plan(root, reduced is not None, ignorable, fsdp_plan.BLOCK, shared, free, ranks, reshard, together)
     offload = OffloadPolicy()
     assert state.device is not None
     if state.config.offload == "cpu" and state.device.type != "cpu":
@@ -116,10 +118,12 @@ def cut(
     units: list[FSDPModule] = []
     for group in plan.groups:
         options: dict[str, Any] = {"ignored_params": set(plan.whole)} if plan.whole else {}
-        if group.module is not root:
+        if root not in group.modules:
             options["reshard_after_forward"] = not plan.keep
         cast = reduced if group.cast else None
         policy = MixedPrecisionPolicy(cast, torch.float32 if cast else None, None, False)
-        units.append(fully_shard(group.module, mesh=mesh, mp_policy=policy, offload_policy=offload, **options))
+        modules = [*group.modules] if len(group.modules) > 1 else group.modules[0]
+        fully_shard(modules, mesh=mesh, mp_policy=policy, offload_policy=offload, **options)
+        units += group.modules  # type: ignore[arg-type]  # which are of such classes now
     bring_parts(root, values, torch.device("cpu") if isinstance(offload, CPUOffloadPolicy) else state.device)
     return units, plan.whole

@@ -62,6 +62,8 @@ class Gate:
             result = function(*args, **kwargs)
             outputs = list(tensors(result))
         finally:
+            if outermost:
+                self.tree.complete(outputs)
             self.state._post_forward(self.module, (), [])
             if outermost:
                 self.tree.hide()
@@ -133,10 +135,14 @@ def _around_block(unit: Any, tree: Tree) -> None:
     def before(module: nn.Module, args: Any) -> None:
         if tree.idle():
             refuse_alone()
+            tree.entered = unit
             tree.refresh()
 
     def after(module: nn.Module, args: Any, output: Any) -> None:
+        if tree.entered is unit:  # not for blocks within: a group runs until the outermost entry ends
+            tree.complete(list(tensors(output)))
         if tree.idle():
+            tree.entered = None
             tree.hide()
 
     unit.register_forward_pre_hook(before, prepend=True)

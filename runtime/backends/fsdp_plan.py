@@ -4,7 +4,9 @@ Each repeated block that is large enough becomes a group of its own, so that its
 block before it computes; small ones that one `nn.Sequential` runs are one group together; the root takes the rest, tied
 weights too. Small models have the root only: one collective is then cheaper.
 
-Gathered parameters are kept from a forward to its backward where memory allows: that saves a third of the traffic.
+Gathered parameters are kept from a forward to its backward where memory allows: that saves a third of the traffic. Then
+blocks that stand side by side are gathered together, a few groups for the whole model: each group costs the host more
+than a millisecond in every step, which is what bounds models of some hundred million parameters.
 
 In reduced precision a group is gathered in the autocast type where autocast would cast its parameters anyway: that is
 the same arithmetic for half of the traffic. Parameters that autocast leaves alone (of norms, raw ones) must stay what
@@ -16,6 +18,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import torch
 from torch import Tensor, nn
@@ -24,6 +27,10 @@ from torch.nn.modules.conv import _ConvNd
 from .buckets import sparse_parameters
 
 BLOCK = 1_000_000  # elements from which a repeated block is gathered by itself
+TOGETHER = 64_000_000  # elements that neighbouring blocks have at most when they are gathered together
+PARTS = (
+    4  # groups of blocks that a model has at least, if it has as many blocks: one is gathered while another computes
+)
 KEEP = 2**31  # bytes of gathered parameters up to which they are kept for the backward where memory isn't known
 ROOM = 0.5  # part of the free memory that a model may take; the rest is for activations
 HELD = 4  # a part's bytes: the parameters, their gradients, and two values of optimizer state for each
@@ -36,12 +43,16 @@ class Group:
     """Parameters that are gathered together.
 
     Attributes:
-        module: the block, or the root.
+        modules: the root, or blocks that stand side by side.
         cast: whether they are gathered in the autocast type.
     """
 
-    module: nn.Module
+    modules: tuple[nn.Module, ...]
     cast: bool = False
+
+    def parameters(self) -> Iterable[nn.Parameter]:
+        """Those of its modules."""
+        return (p for module in self.modules for p in module.parameters())
 
 
 @dataclass
@@ -68,6 +79,7 @@ def plan(
     free: int | None = None,
     ranks: int = 1,
     reshard: str = "auto",
+    together: int = 0,
 ) -> Plan:
     """Decide how to cut a model.
 
@@ -80,13 +92,15 @@ def plan(
         free: bytes of device memory for the model and what it computes, the least of all ranks; `None`: not known.
         ranks: how many share the parts.
         reshard: "always" or "never" drop gathered parameters after a forward; "auto": as memory wants.
+        together: elements that blocks side by side have at most when they are one group, where gathered ones are kept;
+            0: each is a group.
     """
-    made = Plan([Group(m) for m in [*_large(root, block), root]])
+    made = Plan([Group((m,)) for m in [*_large(root, block), root]])
     made.keep = reshard == "never" or (reshard == "auto" and _fits(root, reduced, free, ranks))
     if not can_keep_whole:
         for group in made.groups:
             group.cast = reduced
-        return made
+        return _merged(made, root, block, together)
     kept = (
         {p for p in root.parameters() if not _can_shard(p) or p in shared} | _odd(root) | set(sparse_parameters(root))
     )
@@ -94,13 +108,36 @@ def plan(
         casts = _cast_parameters(root)
         taken: set[Tensor] = set()
         for group in made.groups:
-            mine = [p for p in group.module.parameters() if p not in taken and p not in kept]
+            mine = [p for p in group.parameters() if p not in taken and p not in kept]
             taken.update(mine)
             others = [p for p in mine if p not in casts]
             group.cast = bool(mine) and _numel(others) <= SHARE * _numel(mine) and _numel(others) < _numel(mine)
             if group.cast:
                 kept.update(others)
     made.whole = [p for p in root.parameters() if p in kept]
+    return _merged(made, root, block, together)
+
+
+def _merged(made: Plan, root: nn.Module, block: int, together: int) -> Plan:
+    """Make one group of blocks that stand side by side in a list, as many as the limits allow."""
+    most = min(together, max(_numel(root.parameters()) // PARTS, PARTS * block))
+    if not made.keep or not most:
+        return made
+    after = {a: b for m in root.modules() for a, b in pairwise(m.children())}
+    groups: list[Group] = []
+    for group in made.groups:
+        last = groups[-1] if groups else None
+        side_by_side = last is not None and after.get(last.modules[-1]) is group.modules[0]
+        if (
+            last
+            and side_by_side
+            and last.cast == group.cast
+            and _numel((*last.parameters(), *group.parameters())) <= most
+        ):
+            last.modules += group.modules
+        else:
+            groups.append(group)
+    made.groups = groups
     return made
 
 

@@ -10,7 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from torch import Tensor, nn
 from torch.distributed.fsdp import FSDPModule
+from torch.distributed.fsdp._fully_shard._fsdp_state import FSDPState
 
 
 class Tree:
@@ -18,13 +20,14 @@ class Tree:
 
     Args:
         root: `fully_shard` has been applied to it, last.
-        units: all modules that it was applied to, the root among them.
+        units: all modules that it was applied to, the root the last; neighbours can share a group.
     """
 
     def __init__(self, root: FSDPModule, units: list[FSDPModule]) -> None:
         self.root = root
         self.units = units
-        self.states = [unit._get_fsdp_state() for unit in units]
+        self.states: list[Any] = [*dict.fromkeys(unit._get_fsdp_state() for unit in units)]  # blocks can share one
+        self.entered: FSDPModule | None = None  # the block that was entered from outside
         root._get_fsdp_state()._lazy_init()  # fixes the root: blocks may run before it
         self.groups = [group for found in self.states for group in groups_of(found)]
         self.shards = [shard for group in self.groups for shard in group.fsdp_params]
@@ -37,6 +40,8 @@ class Tree:
 
     def refresh(self) -> None:
         """Before an outermost entry: drop gathered parameters, which may be older than the shards."""
+        for found in self.states:
+            blocks_to_run(found).clear()  # of blocks that a backward has recomputed
         for group in self.groups:
             if group.is_unsharded:
                 group._to_sharded()
@@ -96,6 +101,17 @@ class Tree:
             if group._orig_dtype is None and any(s.sharded_param.requires_grad for s in group.fsdp_params):
                 group._init_mp_dtypes()  # all of it was frozen when the model was prepared
 
+    def complete(self, outputs: list[Tensor]) -> None:
+        """At the end of an outermost entry: end the forwards of groups of which only some blocks have run.
+
+        FSDP ends the forward of a group when all its blocks have run; what it leaves open would pass for a forward that
+        still runs, and with it for parameters that are up to date.
+        """
+        for found in self.states:
+            if blocks_to_run(found):
+                blocks_to_run(found).clear()
+                found._post_forward(self.root, (), outputs)  # the backward of the outputs gathers the group again
+
     def idle(self) -> bool:
         """Whether no forward and no backward of the model is running."""
         return self.states[-1]._state_ctx.iter_forward_root is None and torch._C._current_graph_task_id() == -1
@@ -109,6 +125,17 @@ class Tree:
     def finish(self) -> None:
         """Reduce such gradients."""
         self.root._get_fsdp_state()._root_post_backward_final_callback()
+
+
+def can_share() -> bool:
+    """Whether FSDP tells which blocks of a group still have to run: since torch 2.8."""
+    return hasattr(FSDPState(), "_modules_to_run_forward")
+
+
+def blocks_to_run(found: Any) -> set[nn.Module]:
+    """Blocks of an FSDP state that have not run in the forward that has begun."""
+    left: set[nn.Module] = getattr(found, "_modules_to_run_forward", set())
+    return left
 
 
 def groups_of(found: Any) -> list[Any]:

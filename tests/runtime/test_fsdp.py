@@ -17,21 +17,23 @@ from tests.runtime import programs
 from tests.runtime.programs import PROGRAMS, Model, Original, autocast_steps, batches, gap, in_turn, model, train
 
 TOLERANCE = 2e-5  # fp32
-# Elements from which a block is a group of its own, and bytes up to which gathered parameters are kept for the backward.
-ROOT, BLOCKS, GIVEN_BACK = (10**9, 2**31), (0, 2**31), (0, 0)
+# Elements from which a block is gathered apart from the root, bytes up to which gathered parameters are kept for the
+# backward, and groups of blocks that a model has at least.
+Layout = tuple[int, int, int]
+ROOT, BLOCKS, GIVEN_BACK, TOGETHER = (10**9, 2**31, 4), (0, 2**31, 10**9), (0, 0, 4), (0, 2**31, 1)
 
 
-def start(layout: tuple[int, int] = ROOT, **options: Any) -> Any:
+def start(layout: Layout = ROOT, **options: Any) -> Any:
     """A runtime with models cut in this way."""
     from distify import runtime
     from distify.runtime.backends import fsdp_plan
 
-    fsdp_plan.BLOCK, fsdp_plan.KEEP = layout
+    fsdp_plan.BLOCK, fsdp_plan.KEEP, fsdp_plan.PARTS = layout
     runtime.init(backend="fsdp", **options)
     return runtime
 
 
-def run_programs(names: list[str], layout: tuple[int, int]) -> dict[str, dict[str, Any]]:
+def run_programs(names: list[str], layout: Layout) -> dict[str, dict[str, Any]]:
     found = {}
     for name in names:
         torch.manual_seed(0)
@@ -47,10 +49,16 @@ def run_programs(names: list[str], layout: tuple[int, int]) -> dict[str, dict[st
 
 @pytest.mark.parametrize(
     ("ranks", "layout", "names"),
-    [(2, ROOT, tuple(PROGRAMS)), (3, BLOCKS, in_turn(0)), (2, GIVEN_BACK, in_turn(1))],
+    [
+        (2, ROOT, tuple(PROGRAMS)),
+        (3, BLOCKS, in_turn(0)),
+        (2, GIVEN_BACK, in_turn(1)),
+        (2, TOGETHER, tuple(PROGRAMS)),
+        (3, TOGETHER, in_turn(1)),
+    ],
 )
 def test_programs_equal_the_original(
-    ranks: int, layout: tuple[int, int], names: tuple[str, ...], pool2: Pool, pool3: Pool
+    ranks: int, layout: Layout, names: tuple[str, ...], pool2: Pool, pool3: Pool
 ) -> None:
     for found in (pool2 if ranks == 2 else pool3).run(run_programs, list(names), layout):
         wrong = {name: places for name, places in found.items() if len(places) > 1 or not places[""] <= TOLERANCE}
@@ -328,15 +336,15 @@ def test_the_plan_of_a_model() -> None:
 
     m = model(width=24)
     small = plan(m, reduced=False)
-    assert [g.module for g in small.groups] == [m]
+    assert [g.modules for g in small.groups] == [(m,)]
     assert small.whole == [m.scale]  # fully_shard takes no scalar
     large = plan(m, reduced=True, block=0)
-    assert [g.module for g in large.groups] == [*m.blocks, m]
+    assert [g.modules for g in large.groups] == [(one,) for one in (*m.blocks, m)]
     assert {id(p) for p in large.whole} >= {id(b.gain) for b in m.blocks} | {id(m.blocks[0].norm.weight)}
     assert all(g.cast for g in large.groups)
     tied = nn.ModuleList(programs.Block(6) for _ in range(2))
     tied[1].up.weight = tied[0].up.weight
-    assert [g.module for g in plan(tied, reduced=False, block=0).groups] == [tied]
+    assert [g.modules for g in plan(tied, reduced=False, block=0).groups] == [(tied,)]
 
 
 def test_small_blocks_that_one_module_runs_are_one_group() -> None:
@@ -348,9 +356,10 @@ def test_small_blocks_that_one_module_runs_are_one_group() -> None:
     model = nn.ModuleDict({"tiny": stage(2), "small": stage(16), "large": stage(64)})
     small, large = model["small"], model["large"]
     groups = plan(model, reduced=False, block=500).groups
-    assert [g.module for g in groups] == [small, *large, model]  # type: ignore[misc]
+    assert [g.modules for g in groups] == [(one,) for one in (small, *large, model)]  # type: ignore[misc]
     model["small"][0][0].weight = model["tiny"][0][0].weight  # type: ignore[index, union-attr]
-    assert [g.module for g in plan(model, reduced=False, block=500).groups] == [*large, model]  # type: ignore[misc]
+    groups = plan(model, reduced=False, block=500).groups
+    assert [g.modules for g in groups] == [(one,) for one in (*large, model)]  # type: ignore[misc]
 
 
 def test_gathered_parameters_are_kept_where_memory_allows() -> None:
