@@ -7,8 +7,10 @@ sharded parameters stand there again, with state that shares memory with the par
 
 from __future__ import annotations
 
+import operator
 from collections import defaultdict
 from collections.abc import Callable
+from itertools import chain
 from typing import Any
 
 import torch
@@ -22,6 +24,64 @@ from .sharded import local, wrap_like
 State = dict[str, Any]
 
 
+class Slot:
+    """A parameter's part, and the part's state, from one step to the next.
+
+    Attributes:
+        state: of the part.
+        raw: the same, as it was when it was last shown.
+        shown: what the optimizer shows of it between steps.
+    """
+
+    __slots__ = ("owner", "part", "raw", "sharded", "shown", "state")
+
+    def __init__(self, owner: Tensor) -> None:
+        self.owner = owner
+        self.sharded = isinstance(owner, DTensor)
+        self.part: nn.Parameter | None = None
+        self.state: State | None = None
+        self.raw: State = {}
+        self.shown: State = {}
+
+    def take(self) -> nn.Parameter:
+        """The part, with its gradient."""
+        owner, part = self.owner, self.part
+        mine = local(owner) if self.sharded else owner
+        if part is None or part.data_ptr() != mine.data_ptr() or part.shape != mine.shape:
+            part = self.part = nn.Parameter(mine.detach(), owner.requires_grad)
+        grad = owner.grad
+        part.grad = local(grad) if self.sharded and grad is not None else grad
+        return part
+
+    def open(self, shown: State) -> State:
+        """The part's state: that of the last step, unless something else was loaded since."""
+        if self.state is not None and _same(shown, self.shown):
+            return self.state
+        return {key: local(value) if isinstance(value, DTensor) else value for key, value in shown.items()}
+
+    def show(self, inner: State, shown: State) -> None:
+        """Put the part's state under the parameter, as sharded tensors where it has one value per element.
+
+        What is there since the last step stays: making a sharded tensor costs more than the step of a small parameter.
+        """
+        if self.state is inner and _same(inner, self.raw):
+            return
+        assert self.part is not None
+        if self.state is not inner or self.raw.keys() != inner.keys():
+            shown.clear()
+            self.state, self.raw, self.shown = inner, {}, {}
+        for key, value in inner.items():
+            if self.raw.get(key, self) is not value:
+                sharded = self.sharded and state_like(value, self.part.shape)
+                shown[key] = wrap_like(value, self.owner) if sharded else value  # type: ignore[arg-type]
+                self.raw[key], self.shown[key] = value, shown[key]
+
+
+def _same(found: State, known: State) -> bool:
+    """Whether both hold the same objects in the same order."""
+    return found.keys() == known.keys() and all(map(operator.is_, found.values(), known.values()))
+
+
 class LocalStep:
     """Steps one optimizer on local parts.
 
@@ -31,10 +91,8 @@ class LocalStep:
 
     def __init__(self, optimizer: Optimizer) -> None:
         self.optimizer = optimizer
-        self.parts: dict[Tensor, nn.Parameter] = {}
-        self.states: dict[Tensor, State] = {}  # by parameter: the part's state
-        self.raw: dict[Tensor, State] = {}  # by parameter: the same, as it was when it was last shown
-        self.shown: dict[Tensor, State] = {}  # by parameter: what the optimizer shows of it between steps
+        self.known: dict[Tensor, Slot] = {}
+        self.slots: list[list[Slot]] = []  # of the optimizer's groups, as they were in the last step
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """One step; returns what the closure returned."""
@@ -44,13 +102,14 @@ class LocalStep:
                 result = closure()
         optimizer = self.optimizer
         groups = [group["params"] for group in optimizer.param_groups]
+        slots = self._slots(groups)
         state = optimizer.state
         inner: defaultdict[Tensor, State] = defaultdict(dict)
-        parts = [[self._part(p) for p in group] for group in groups]
-        for group, cut in zip(groups, parts, strict=True):
-            for p, part in zip(group, cut, strict=True):
-                if p in state:
-                    inner[part] = self._open(p, state[p], part)
+        parts = [[slot.take() for slot in group] for group in slots]
+        for slot in chain.from_iterable(slots):
+            shown = state.get(slot.owner)
+            if shown is not None:
+                inner[slot.part] = slot.open(shown)  # type: ignore[index]
         try:
             optimizer.state = inner
             for group, cut in zip(optimizer.param_groups, parts, strict=True):
@@ -60,48 +119,21 @@ class LocalStep:
             optimizer.state = state
             for group, held in zip(optimizer.param_groups, groups, strict=True):
                 group["params"] = held
-        for group, cut in zip(groups, parts, strict=True):
-            for p, part in zip(group, cut, strict=True):
-                if part in inner:
-                    self._show(p, part, inner[part])
-                part.grad = None
+        for slot in chain.from_iterable(slots):
+            found = inner.get(slot.part)  # type: ignore[arg-type]
+            if found is not None:
+                slot.show(found, state[slot.owner])
+            slot.part.grad = None  # type: ignore[union-attr]
         return result
 
-    def _part(self, p: Tensor) -> nn.Parameter:
-        """The part of a parameter, with its gradient."""
-        if not isinstance(p, DTensor):
-            whole = self.parts.get(p)
-            if whole is None or whole.data_ptr() != p.data_ptr():
-                whole = self.parts[p] = nn.Parameter(p.data, p.requires_grad)
-            whole.grad = p.grad
-            return whole
-        part = self.parts.get(p)
-        mine = local(p)
-        if part is None or part.data_ptr() != mine.data_ptr() or part.shape != mine.shape:
-            part = self.parts[p] = nn.Parameter(mine.detach(), p.requires_grad)
-        part.grad = None if p.grad is None else local(p.grad)
-        return part
-
-    def _open(self, p: Tensor, shown: State, part: Tensor) -> State:
-        """The part's state: that of the last step, unless something else was loaded since."""
-        known, kept = self.shown.get(p), self.states.get(p)
-        same = known is not None and len(known) == len(shown)
-        if kept is not None and same and all(shown.get(key, self) is value for key, value in (known or {}).items()):
-            return kept
-        return {key: local(value) if isinstance(value, DTensor) else value for key, value in shown.items()}
-
-    def _show(self, p: Tensor, part: Tensor, inner: State) -> None:
-        """Put the part's state under the parameter, as sharded tensors where it has one value per element.
-
-        What is there since the last step stays: making a sharded tensor costs more than the step of a small parameter.
-        """
-        shown, raw = self.optimizer.state[p], self.raw.get(p)
-        if raw is None or self.states.get(p) is not inner or raw.keys() != inner.keys():
-            shown.clear()
-            raw = self.raw[p] = {}
-            self.states[p], self.shown[p] = inner, {}
-        for key, value in inner.items():
-            if raw.get(key, self) is not value:
-                sharded = isinstance(p, DTensor) and state_like(value, part.shape)
-                shown[key] = wrap_like(value, p) if sharded else value  # type: ignore[arg-type]
-                raw[key], self.shown[p][key] = value, shown[key]
+    def _slots(self, groups: list[list[Tensor]]) -> list[list[Slot]]:
+        """Those of the parameters of each group."""
+        if list(map(len, groups)) != list(map(len, self.slots)) or not all(
+            slot.owner is p
+            for p, slot in zip(chain.from_iterable(groups), chain.from_iterable(self.slots), strict=True)
+        ):
+            for p in chain.from_iterable(groups):
+                if p not in self.known:
+                    self.known[p] = Slot(p)
+            self.slots = [[self.known[p] for p in group] for group in groups]
+        return self.slots
