@@ -23,8 +23,9 @@ SCALARS = {
     "gan_simple": r"loss: ([\d.]+)",
 }
 TOLERANCE = {"bf16": 2e-2, "fp16": 3e-3}
-# max pooling and a high rate: where two picture elements are equal up to rounding, another one wins
-STEEP = {("functions", "bf16"): 3e-2, ("functions", "fp16"): 2e-2}
+# max pooling and a high rate: where two picture elements are equal up to rounding, another one wins. The loop by hand
+# differs from itself by 3.5 % between two sets of kernels of one processor (ONEDNN_MAX_CPU_ISA=AVX2).
+STEEP = {("functions", "bf16"): 6e-2, ("functions", "fp16"): 2e-2}
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp16"])
