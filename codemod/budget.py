@@ -9,31 +9,25 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 
 class Exceeded(Exception):
     """A program takes longer than it may."""
 
 
-@dataclass(eq=False)
 class Budget:
     """Seconds of processor time from now on.
 
-    Attributes:
+    Args:
         seconds: how many.
         clock: tells the time used so far, in seconds.
         every: how many times it is asked before it looks at the clock, which is a call of the system.
     """
 
-    seconds: float
-    clock: Callable[[], float] = time.process_time
-    every: int = 64
-    asked: int = field(default=0, init=False)
-    end: float = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.end = self.clock() + self.seconds
+    def __init__(self, seconds: float, clock: Callable[[], float] = time.process_time, every: int = 64) -> None:
+        self.seconds, self.clock, self.every = seconds, clock, every
+        self.asked = 0
+        self.end = clock() + seconds
 
     def check(self) -> None:
         """Raises `Exceeded` once the time is used up."""

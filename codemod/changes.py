@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
+from .dataclass import dataclass
 from .edits import AddImport, Edit, Enclose, Span
 from .reasons import IMPORTED, reason
 
@@ -61,6 +60,8 @@ def lines_of(text: str) -> list[str]:
 
 def hunks(before: Sequence[str], after: Sequence[str]) -> list[Hunk]:
     """The places where two sequences of lines differ."""
+    import difflib
+
     matcher = difflib.SequenceMatcher(None, before, after)
     return [Hunk(*places) for tag, *places in matcher.get_opcodes() if tag != "equal"]
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
 
 from .checking import check_plans
 from .convert import DONE, FAILED, Request, converted, deliver, inputs
+from .dataclass import dataclass, field, replace
 from .files import FileError
 from .options import OptionError, Options
 from .plan import Plan

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from .budget import Budget
 from .changes import span_of
 from .checks import Kind
+from .dataclass import replace
 from .edits import AddImport, Edit
 from .findings import Finding, finding
 from .kinds import kind_of, may_be_distributed

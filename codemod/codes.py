@@ -6,7 +6,6 @@ From x51 on, codes are of `distify check` alone: what is unsafe in scripts that 
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -63,6 +62,8 @@ CODES: Mapping[str, Code] = MappingProxyType(
 
 def similar(name: str) -> str:
     """What is said of a name that is no code: the nearest one, or what codes look like."""
+    import difflib
+
     close = difflib.get_close_matches(name.upper().replace("O", "0").replace("I", "1"), CODES, 1)
     return f"did you mean '{close[0]}'?" if close else "codes are those of the report, such as DST101"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+from .dataclass import dataclass
 from .files import FileError, read
 from .options import CHOICES, DEFAULTS, IDLE, OWNERS, OptionError, flag, parse, read_pyproject, toml, tool_table
 from .report.diff import unified

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 
 from . import spread
+from .dataclass import dataclass, replace
 from .files import FileError, TooLarge, expand, limited, read, reason
 from .options import OptionError, Options
-from .report.diff import unified
 from .report.stream import Progress, complain, put, put_diff, say
 from .report.text import Wording, report
 from .rewrite import InternalError, Result
@@ -94,6 +93,8 @@ def _convert(request: Request) -> int:
         with all_or_nothing():
             deliver(done, request.quiet)
     if goes and request.diff and request.format == "text":
+        from .report.diff import unified
+
         put_diff(line for _, result in differ for line in unified(result.path, result.before, result.data))
     written = goes and request.writes and request.out is None
     hand_over(request, [result for _, result in done], written, failed)

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
+from .dataclass import dataclass, field
 from .fstrings import fstring_spans as fstring_spans
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 
 from .codes import CODES, Code, Level
+from .dataclass import dataclass
 from .edits import Span
 
 __all__ = ["CODES", "Code", "Finding", "Level", "finding"]

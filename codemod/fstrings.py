@@ -11,8 +11,8 @@ import re
 import sys
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
+from .dataclass import dataclass, field
 from .trees import children
 
 NEWLINE = re.compile(r"\r\n?|\n")

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import sys
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 from .choices import CHOICES as CHOICES
+from .dataclass import dataclass, field
 
 INTEGERS: Mapping[str, tuple[int, int | None]] = MappingProxyType(
     {"accumulate": (1, None), "zero_stage": (0, 3), "shard_size": (2, None)}
@@ -118,8 +117,8 @@ class Options:
         return given if given is not None else self.configured.get(name, {**DEFAULTS, **TOOL}[name])
 
     def given(self) -> dict[str, str | int]:
-        """What goes into `runtime.init(…)`, in the order of the fields."""
-        values = ((item.name, getattr(self, item.name)) for item in fields(self) if item.name in DEFAULTS)
+        """What goes into `runtime.init(…)`, in the order of `DEFAULTS`."""
+        values = ((name, getattr(self, name)) for name in DEFAULTS)
         return {name: value for name, value in values if value is not None}
 
 
@@ -141,6 +140,8 @@ def variable(name: str) -> str:
 
 def nearest(word: str, valid: Iterable[str]) -> str:
     """A phrase that names the nearest valid word and all of them: `did you mean 'fsdp'? (valid: ddp, fsdp)`."""
+    import difflib
+
     names = list(valid)
     folded = {name.lower().replace("_", "-"): name for name in names}
     close = difflib.get_close_matches(word.lower().replace("_", "-"), list(folded), 1, 0.4)

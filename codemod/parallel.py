@@ -7,7 +7,6 @@ Where processes can't be copied (Windows), and where one of them dies, this proc
 from __future__ import annotations
 
 import os
-import pickle
 import sys
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TypeVar
@@ -63,6 +62,8 @@ def done(work: Sequence[Callable[[], T]]) -> list[T]:
     """What calls return, each in a process of its own but for the first one, which is done here."""
     if len(work) < 2 or not hasattr(os, "fork"):
         return [item() for item in work]
+    import pickle
+
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
             stream.flush()
@@ -89,6 +90,8 @@ def started(work: Callable[[], object]) -> tuple[int, int]:
         os.close(writing)
         return pid, reading
     try:
+        import pickle
+
         os.close(reading)
         with open(writing, "wb") as file:
             file.write(pickle.dumps(work(), pickle.HIGHEST_PROTOCOL))
@@ -100,6 +103,8 @@ def started(work: Callable[[], object]) -> tuple[int, int]:
 
 def answer(pipe: int) -> bytes | None:
     """All that comes out of a pipe, `None` if that is no whole answer."""
+    import pickle
+
     parts = []
     while part := os.read(pipe, 1 << 20):
         parts.append(part)

@@ -6,12 +6,12 @@ import ast
 import os
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from .budget import Budget, Exceeded
 from .changes import Change, changes
 from .codes import LEVELS
+from .dataclass import dataclass, field
 from .edits import AddImport, Edit
 from .findings import Finding, finding
 from .options import Options

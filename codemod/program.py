@@ -9,9 +9,9 @@ from __future__ import annotations
 import ast
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from functools import cached_property
 
+from .dataclass import dataclass, field
 from .folders import names_in, search_roots
 from .imports import beginnings, imported
 from .trees import walk

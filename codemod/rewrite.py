@@ -5,13 +5,12 @@ from __future__ import annotations
 import ast
 import os
 import sys
-import traceback
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 from .changes import Change
+from .dataclass import dataclass, field
 from .findings import Finding
 from .options import OptionError, Options
 from .source import SourceError
@@ -132,6 +131,8 @@ def check_syntax(text: str, path: str) -> None:
 
 def described(error: BaseException) -> str:
     """An exception, and where in distify it came from, in one line."""
+    import traceback
+
     here = os.path.dirname(os.path.abspath(__file__))
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(here)]
     where = f" ({os.path.relpath(frames[-1].filename, here)}:{frames[-1].lineno})" if frames else ""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from functools import partial
 
+from .dataclass import replace
 from .findings import finding
 from .folders import project_root, within
 from .nearby import Nearby

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
 from .codes import CODES, similar
+from .dataclass import dataclass, field
 from .findings import Finding
 from .options import OptionError, nearest, tool_table
 

@@ -10,10 +10,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
+from .dataclass import dataclass
 from .launchers import MEETING, OWN
 
 TICK = 0.1  # seconds between two looks at the processes

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from . import parallel
+from .dataclass import replace
 from .options import OptionError, Options, configuration
 from .rewrite import InternalError, Result
 from .rewriter import Attempt, Rewriter

@@ -6,9 +6,9 @@ import io
 import re
 import tokenize
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
 
 from .codes import CODES, similar
+from .dataclass import dataclass, replace
 from .edits import Edit, Enclose, Span
 from .findings import Finding, finding
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
+from .dataclass import dataclass, replace
 from .files import FileError, within
 from .rewrite import Result
 

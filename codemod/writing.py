@@ -5,10 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-import tempfile
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
+from .dataclass import dataclass
 from .files import FileError, check_regular, read, reason
 
 
@@ -107,6 +106,8 @@ def undo(done: Iterable[tuple[str, bytes | None]]) -> list[str]:
 
 def prepare(target: str, item: Replacement) -> str:
     """Writes the bytes into a temporary file beside the target and returns its name."""
+    import tempfile
+
     folder = os.path.dirname(target)
     try:
         os.makedirs(folder, exist_ok=True)

@@ -9,10 +9,10 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from ..dataclass import dataclass
 from ..findings import Finding
 from ..kinds import Kind
 

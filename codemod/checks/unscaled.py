@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..dataclass import dataclass
 from ..facts.values import Role
 from ..findings import Finding, finding
 from ..rules._order import exclusive

@@ -8,10 +8,10 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..dataclass import dataclass, field
 from ..spawned import Ended, end_all, program, spawn, stoppable, tail, unlaunched, watched
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
 from pathlib import Path
 
+from ..dataclass import dataclass
 from ..files import FileError
 from ..launching.machine import has_torch
 from ..options import OptionError, configuration, nearest

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
 
+from ..dataclass import dataclass
 from ..options import CHOICES
 
 PACKAGES = ("torch", "deepspeed", "safetensors", "numpy", "libcst", "typer", "jinja2", "rich")

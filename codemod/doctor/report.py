@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any
 
+from ..dataclass import dataclass
 from ..launching import machine
 from ..version import version
 from .children import Answers

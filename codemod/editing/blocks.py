@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any, Union, cast
 
 import libcst as cst
 
+from ..dataclass import dataclass, field
 from ..edits import Dedent, Delete, Edit, Enclose, InsertAfter, InsertBefore
 from .errors import EditError
 from .locate import Statement

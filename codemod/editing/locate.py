@@ -9,13 +9,13 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Union, cast
 
 import libcst as cst
 from libcst._nodes.internal import CodegenState
 
+from ..dataclass import dataclass
 from ..edits import Span
 from .errors import EditError, UnsafeSource
 from .header import with_own_header

@@ -21,10 +21,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from importlib import resources
 
 from ..codes import CODES, Code, family
+from ..dataclass import dataclass, field
 
 __all__ = ["Explained", "Section", "explained", "url"]
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from .. import rules
 from ..checking import check_source
 from ..codes import OF_CHECK
+from ..dataclass import dataclass
 from ..facts import analyse
 from ..findings import Finding
 from ..fstrings import Text

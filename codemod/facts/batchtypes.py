@@ -5,8 +5,9 @@ Order of `Dep` is the order of the join: a variable that holds a constant on one
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
+
+from ..dataclass import dataclass
 
 
 class Dep(IntEnum):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 
+from ..dataclass import dataclass
 from .replacing import replace
 from .values import Batch, Dep, Value
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
+from ..dataclass import dataclass, field
 from .joins import join
 from .values import EMPTY, Value
 

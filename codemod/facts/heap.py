@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
 
+from ..dataclass import dataclass, field
 from .joins import cut, join
 from .values import EMPTY, Dep, FunctionRef, Role, Value
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..dataclass import dataclass
 from . import partial
 from .losstable import CLASSES, DIVISORS, FUNCTIONS
 from .places import last_name

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from ..dataclass import dataclass, field
 
 if TYPE_CHECKING:
     from .arguments import Arguments

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from ..dataclass import dataclass
 
 if TYPE_CHECKING:
     pass

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..budget import UNLIMITED, Budget
+from ..dataclass import dataclass, field
 from .marks import Arrival, Bend, Count, Draw, Full, Gathered, Opened, Pad, Reduction, Size, Split
 from .places import dotted, stands_in, statement_of
 from .text import SourceText

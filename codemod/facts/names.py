@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Literal
 
+from ..dataclass import dataclass, field
 from ..program import Module
 from ..trees import children
 from .places import DEFINITIONS

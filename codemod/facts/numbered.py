@@ -10,9 +10,9 @@ Followed through the forward; what reaches its result is reported.
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..dataclass import dataclass
 from .ranks import added, held
 from .values import EMPTY, Role, Value, union
 

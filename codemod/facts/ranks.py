@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from ..dataclass import dataclass
 from .replacing import replace
 from .values import EMPTY, Dep, Value, union
 

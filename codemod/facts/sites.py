@@ -9,9 +9,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
+from ..dataclass import dataclass, field
 from ..findings import Finding, Level, finding
 from .joins import join
 from .marks import Arrival, Count, Draw, Full, Gathered, Opened, Pad, Reduction, Size, Split

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
 from enum import Enum
 
+from ..dataclass import dataclass
 from .batchtypes import BOTTOM, COUNTED, EXACT_ROWS, GLOBAL, REDUCED, ROWS, SAMPLE, Batch, Dep, whole
 from .replacing import quick, replace
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
+from ..dataclass import dataclass
 from ..options import OptionError, flag, variable
 from .processes import PORT
 from .quoting import Unquotable, shell, unexpanded, yaml

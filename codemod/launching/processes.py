@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from ..dataclass import dataclass
 from ..options import OptionError, flag, nearest
 from . import machine
 

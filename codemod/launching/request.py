@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 
+from ..dataclass import dataclass, field
 from ..files import FileError
 from ..options import OptionError, flag, nearest
 from ..report.stream import complain, put

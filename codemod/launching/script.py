@@ -6,8 +6,8 @@ import ast
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 
+from ..dataclass import dataclass, field
 from ..files import FileError, read
 from ..options import DEFAULTS
 from ..program import Module, Program

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+from ..dataclass import dataclass
 from ..options import (
     DEFAULTS,
     IDLE,

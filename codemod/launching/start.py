@@ -6,9 +6,9 @@ import os
 import shlex
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..dataclass import dataclass
 from ..files import reason
 from ..options import variable
 from ..report.stream import complain, put, say

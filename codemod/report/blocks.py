@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from ..changes import Change, Range, ranges
+from ..dataclass import dataclass
 from ..links import change_page
 from .views import Shown, View
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from ..dataclass import dataclass
 from .blocks import Block, Line
 
 WORD = re.compile(r"\w+|.", re.DOTALL)

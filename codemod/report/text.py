@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from ..dataclass import dataclass
 from ..findings import Finding
 from ..fstrings import Text
 from ..phrases import plural
@@ -86,4 +85,6 @@ def on_finding(path: str, item: Finding, text: Text) -> Iterator[Line]:
 
 def launch(path: str) -> str:
     """The command that starts a converted script on two processes."""
+    import shlex
+
     return f"torchrun --nproc-per-node 2 {shlex.quote(path)}"

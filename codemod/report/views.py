@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from ..changes import Change, Hunk, belongs, hunks, lines_of
 from ..codes import CODES, LEVELS
+from ..dataclass import dataclass
 from ..edits import Span
 from ..findings import Finding
 from ..fstrings import Text

@@ -9,10 +9,10 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Union
 
+from ..dataclass import dataclass, replace
 from ..edits import Edit
 from ..findings import Finding
 

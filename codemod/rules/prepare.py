@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..dataclass import dataclass
 from ..edits import Callee, InsertAfter, Span, Wrap
 from ..findings import finding
 from ..program import is_main_guard

@@ -14,9 +14,9 @@ they arrive; per-sample values that leave the iteration are gathered.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ..dataclass import replace
 from ..edits import InsertAfter, Span, Wrap
 from . import Outcome, rule
 

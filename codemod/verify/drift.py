@@ -7,8 +7,8 @@ gradient that is all rounding. What a conversion does differently is told from t
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
+from ..dataclass import replace
 from .found import Check, Row
 from .numbers import Tolerance
 from .outcome import Done, Outcome, compared

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
 
+from ..dataclass import dataclass, field, replace
 from .numbers import difference
 
 KEPT = 20_000  # differing rows that are kept of each check; all are counted

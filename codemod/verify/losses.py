@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from pathlib import Path
 
+from ..dataclass import dataclass, field, replace
 from .found import Check, Row, row_of
 from .numbers import Tolerance, excess, shown
 from .output import MISSING

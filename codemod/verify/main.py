@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from ..convert import BUG
+from ..dataclass import replace
 from ..files import FileError
 from ..options import OptionError
 from ..report.stream import complain, put, put_lines, say

@@ -11,8 +11,8 @@ import shutil
 from collections import deque
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 
+from ..dataclass import dataclass, field
 from ..files import FileError, reason
 
 SMALL = 4 << 20  # bytes up to which a file is copied

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
+
+from ..dataclass import dataclass, replace
 
 NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?(?![\w])|[-+]?\b(?:nan|inf)\b")
 REDUCED = {"bf16": 2e-2, "fp16": 3e-3}  # a slice's products are rounded to that type before they are added

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ..dataclass import dataclass, field, replace
 from .found import Check, Row
 from .losses import Trace, compare_losses, compare_norms, first
 from .mirror import Mirror

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from difflib import SequenceMatcher
 
+from ..dataclass import replace
 from ..phrases import plural
 from .found import Check, Row, row_of
 from .noise import TIMES, folded, lines_of, without_noise

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
+from ..dataclass import dataclass, field
 from ..options import Options
 
 FORMATS = ("text", "json")

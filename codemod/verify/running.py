@@ -7,9 +7,9 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 
+from ..dataclass import dataclass, field
 from ..spawned import Ended, end_all, spawn, unlaunched, watched
 from .child.settings import VARIABLE, Settings
 

@@ -7,10 +7,10 @@ import os
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from ..dataclass import replace
 from ..files import read
 from ..launching.script import look_at
 from ..options import CHOICES, DEFAULTS, Options, configuration

@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from ..dataclass import dataclass
 from ..files import read, within
 from .devices import device_for
 from .request import Request

@@ -6,10 +6,10 @@ import os
 import re
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ..convert import module_bytes
+from ..dataclass import dataclass, field, replace
 from ..files import FileError, read
 from ..folders import project_root, within
 from ..options import Options, configuration
