@@ -112,7 +112,7 @@ def _unseen_optimizer(facts: Facts, ip: Interpreter) -> list[Finding]:
             for node in facts.nodes
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "backward"
         ]
-    updates = by_hand.report(facts, ip)
+    updates = by_hand.report(ip, list(filter(facts.holds, ip.made.by_hand)))
     steps = [
         node
         for node in facts.nodes

@@ -37,23 +37,20 @@ def own(ip: Interpreter) -> None:
             ip.sites.own(cells)
 
 
-def updates(facts: Facts, ip: Interpreter) -> list[HandUpdate]:
-    """The updates that stand in a file, with the models that they train."""
-    found = []
-    for statement, cells in ip.made.by_hand.items():
-        if facts.holds(statement):
-            found.append(HandUpdate(statement, tuple(dict.fromkeys(place for _, place in _places(ip, cells)))))
-    return found
+def updates(ip: Interpreter, statements: list[ast.stmt]) -> list[HandUpdate]:
+    """The updates that statements make, with the models that they train."""
+    places = ((statement, _places(ip, ip.made.by_hand[statement])) for statement in statements)
+    return [HandUpdate(statement, tuple(dict.fromkeys(place for _, place in found))) for statement, found in places]
 
 
-def report(facts: Facts, ip: Interpreter) -> list[Finding]:
+def report(ip: Interpreter, statements: list[ast.stmt]) -> list[Finding]:
     """A finding for each update of parameters whose model can't be named: nothing can be prepared."""
     message = "A parameter is updated by hand from its gradient, and it belongs to no model that can be named."
     hint = "assign the model to a variable; a tensor of its own goes into a module: nn.ParameterList([w])"
     return [
         finding("DST202", statement, message, hint)
-        for statement, cells in ip.made.by_hand.items()
-        if facts.holds(statement) and (not cells or len(dict(_places(ip, cells))) < len(cells))
+        for statement, cells in ((statement, ip.made.by_hand[statement]) for statement in statements)
+        if not cells or len(dict(_places(ip, cells))) < len(cells)
     ]
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from . import attributes, bends, by_hand, changes, unsharded
 from .marks import Full, Split
@@ -16,45 +17,87 @@ if TYPE_CHECKING:
     from .interpreter import Interpreter
     from .made import MadeOptimizer
 
+T = TypeVar("T")
+
+Held = dict[str, list[Any]]
+"""What stands in one file, by kind."""
+
 
 def fill(files: list[Facts], ip: Interpreter) -> None:
     """Write down what the interpretation found, in the file that it stands in, in source order."""
+    tables = _tables(ip, files[0].parents)
     for facts in files:
-        _fill_places(facts, ip)
+        _fill_places(facts, ip, {name: table.get(facts.tree, []) for name, table in tables.items()})
     for facts in files:
-        _fill_steps(facts, ip)
+        _fill_steps(facts, ip, {name: table.get(facts.tree, []) for name, table in tables.items()})
     unsharded.report(files, ip)
 
 
-def _fill_places(facts: Facts, ip: Interpreter) -> None:
+def _tables(ip: Interpreter, parents: Mapping[ast.AST, ast.AST]) -> dict[str, dict[ast.AST, list[Any]]]:
+    """What was found by kind and by the tree of its file: each kind is gone through once, not once for each file."""
+
+    def filed(items: Iterable[T], node: Callable[[T], ast.AST]) -> dict[ast.AST, list[T]]:
+        found: dict[ast.AST, list[T]] = {}
+        for item in items:
+            root = node(item)
+            while (parent := parents.get(root)) is not None:
+                root = parent
+            found.setdefault(root, []).append(item)
+        return found
+
+    def itself(node: ast.AST) -> ast.AST:
+        return node
+
+    made, sites = ip.made, ip.sites
+    return {
+        "reductions": filed(sites.reductions.values(), lambda r: r.node),
+        "arrivals": filed(sites.arrivals.values(), lambda a: a.statement),
+        "counts": filed(sites.counts.values(), lambda c: c.node),
+        "gathers": filed(sites.gathers.values(), lambda g: g.node),
+        "draws": filed(sites.draws.values(), lambda d: d.call),
+        "alike": filed((call for call in sites.alike.values() if call not in sites.apart), itself),
+        "splits": filed(sites.splits.values(), lambda s: s.node),
+        "fulls": filed(sites.fulls.values(), lambda f: f.node),
+        "opened": filed(changes.outermost(ip, list(sites.opened.values())), lambda item: item.statement),
+        "sizes": filed(sites.sizes.values(), lambda s: s.node),
+        "pads": filed(sites.pads.values(), lambda p: p.node),
+        "findings": filed(sites.findings, lambda key: key[1]),
+        "by hand": filed(made.by_hand, itself),
+        "grads": filed(made.grads, itself),
+        "together": filed(made.together, itself),
+        "optimizers": filed(made.optimizers.values(), lambda item: item.statement),
+        "loaders": filed(made.loaders, itself),
+        "schedulers": filed(made.schedulers, itself),
+        "forwards": filed(made.forwards, itself),
+        "models": filed(_named(ip), lambda item: item.creations[0]),
+    }
+
+
+def _fill_places(facts: Facts, ip: Interpreter, held: Held) -> None:
     """The places of one file that need an edit, what is built in it, and its findings."""
-    made, sites, holds = ip.made, ip.sites, facts.holds
-    facts.reductions = sorted((r for r in sites.reductions.values() if holds(r.node)), key=lambda r: position(r.node))
-    facts.arrivals = [a for a in sites.arrivals.values() if holds(a.statement)]
-    facts.arrivals.sort(key=lambda a: position(a.statement))
-    facts.counts = sorted((c for c in sites.counts.values() if holds(c.node)), key=lambda c: position(c.node))
-    facts.gathers = sorted((g for g in sites.gathers.values() if holds(g.node)), key=lambda g: position(g.node))
-    facts.draws = sorted((d for d in sites.draws.values() if holds(d.call)), key=lambda d: position(d.call))
-    facts.alike = sorted((c for c in sites.alike.values() if holds(c) and c not in sites.apart), key=position)
-    splits = sorted((s for s in sites.splits.values() if holds(s.node)), key=lambda s: position(s.node))
-    facts.splits = _together(facts, splits, ip)
-    fulls = [f for f in sites.fulls.values() if holds(f.node) and not changes.is_open(ip, f.node, _models_in(ip, f))]
+    made, sites = ip.made, ip.sites
+    facts.reductions = sorted(held["reductions"], key=lambda r: position(r.node))
+    facts.arrivals = sorted(held["arrivals"], key=lambda a: position(a.statement))
+    facts.counts = sorted(held["counts"], key=lambda c: position(c.node))
+    facts.gathers = sorted(held["gathers"], key=lambda g: position(g.node))
+    facts.draws = sorted(held["draws"], key=lambda d: position(d.call))
+    facts.alike = sorted(held["alike"], key=position)
+    facts.splits = _together(facts, sorted(held["splits"], key=lambda s: position(s.node)), ip)
+    fulls = [f for f in held["fulls"] if not changes.is_open(ip, f.node, _models_in(ip, f))]
     facts.fulls = sorted(fulls, key=lambda f: position(f.node))
-    opened = [item for item in changes.outermost(ip, list(sites.opened.values())) if holds(item.statement)]
-    facts.opened = sorted(opened, key=lambda item: position(item.statement))
-    facts.sizes = sorted((s for s in sites.sizes.values() if holds(s.node)), key=lambda s: position(s.node))
-    facts.pads = sorted((p for p in sites.pads.values() if holds(p.node)), key=lambda p: position(p.node))
-    facts.findings = [item for (_, node), item in sites.findings.items() if holds(node)]
-    facts.findings += by_hand.report(facts, ip)
-    facts.grads = sorted(filter(facts.holds, ip.made.grads), key=position)
-    facts.together = {call: name for call, name in made.together.items() if holds(call)}
-    facts.updates = sorted(by_hand.updates(facts, ip), key=lambda u: position(u.statement))
-    optimizers = [item for item in made.optimizers.values() if holds(item.statement)]
-    facts.optimizers = [_optimizer(item) for item in sorted(optimizers, key=lambda o: position(o.call))]
-    facts.models = _models(facts, ip)
+    facts.opened = sorted(held["opened"], key=lambda item: position(item.statement))
+    facts.sizes = sorted(held["sizes"], key=lambda s: position(s.node))
+    facts.pads = sorted(held["pads"], key=lambda p: position(p.node))
+    facts.findings = [sites.findings[key] for key in held["findings"]]
+    facts.findings += by_hand.report(ip, held["by hand"])
+    facts.grads = sorted(held["grads"], key=position)
+    facts.together = {call: made.together[call] for call in held["together"]}
+    facts.updates = sorted(by_hand.updates(ip, held["by hand"]), key=lambda u: position(u.statement))
+    facts.optimizers = [_optimizer(item) for item in sorted(held["optimizers"], key=lambda o: position(o.call))]
+    facts.models = held["models"]
     facts.loaders = [
         LoaderFact(call, call in sites.feeds, call in sites.sharded, call in made.apart, call in made.unclear)
-        for call in sorted(filter(holds, made.loaders), key=position)
+        for call in sorted(held["loaders"], key=position)
     ]
 
 
@@ -63,12 +106,10 @@ def _models_in(ip: Interpreter, item: Full) -> frozenset[int]:
     return frozenset(attributes.root(ip, cell) for cell in ip.sites.values.get(item.node, EMPTY).params)
 
 
-def _fill_steps(facts: Facts, ip: Interpreter) -> None:
+def _fill_steps(facts: Facts, ip: Interpreter, held: Held) -> None:
     """The training steps of one file, with their forwards and schedulers."""
     made = ip.made
-    forwards = [
-        Forward(call, text, method, False) for call, (text, method) in made.forwards.items() if facts.holds(call)
-    ]
+    forwards = [Forward(call, *made.forwards[call], False) for call in held["forwards"]]
     steps = find_steps(made, sorted(forwards, key=lambda f: position(f.call)), facts.parents, facts.tree)
     training = {f.call for step in steps for f in step.forwards}
     facts.forwards = sorted(
@@ -77,7 +118,7 @@ def _fill_steps(facts: Facts, ip: Interpreter) -> None:
     steps = find_steps(made, facts.forwards, facts.parents, facts.tree)
     facts.steps = [replace(step, bends=bends.of_step(ip, step)) for step in steps]
     per_step = {call for step in facts.steps if step.loop is not None for call in step.scheduler_steps}
-    schedulers = sorted(filter(facts.holds, made.schedulers), key=position)
+    schedulers = sorted(held["schedulers"], key=position)
     facts.schedulers = [_scheduler(call, ip, per_step, facts) for call in schedulers]
 
 
@@ -109,15 +150,16 @@ def _optimizer(item: MadeOptimizer) -> OptimizerFact:
     return OptimizerFact(item.call, item.statement, item.text, item.models, item.qualified, in_place, item.late)
 
 
-def _models(facts: Facts, ip: Interpreter) -> list[ModelFact]:
+def _named(ip: Interpreter) -> Iterator[ModelFact]:
     """The models that optimizers own, with the name they have where the optimizer is built."""
-    found = []
+    texts: dict[int, str] = {}
+    for optimizer in ip.made.optimizers.values():
+        for cell in optimizer.cells if optimizer.models else ():
+            texts.setdefault(cell, optimizer.models[0])
     for cell in sorted(ip.sites.owned):
         node = ip.heap[cell].node
-        texts = [t for o in ip.made.optimizers.values() if cell in o.cells for t in o.models]
-        if isinstance(node, ast.Call) and texts and facts.holds(node):
-            found.append(ModelFact((node,), texts[0]))
-    return found
+        if isinstance(node, ast.Call) and cell in texts:
+            yield ModelFact((node,), texts[cell])
 
 
 def _scheduler(call: ast.Call, ip: Interpreter, per_step: set[ast.Call], facts: Facts) -> SchedulerFact:

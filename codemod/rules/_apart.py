@@ -21,7 +21,7 @@ def stands_apart(facts: Facts, block: ast.With) -> bool:
     marks = {id(node) for node in inside}
     shared: list[ast.expr] = [item.node for item in facts.reductions] + [item.node for item in facts.gathers]
     shared += [item.node for item in facts.counts] + [item.node for item in facts.fulls]
-    if any(id(node) in marks for node in shared) or Training(facts).runs(block):
+    if any(id(node) in marks for node in shared) or facts.worked_out(Training).runs(block):
         return False
     bound = {node.id for node in inside if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     if any(needs_all(facts, node) or changes(node, bound) for node in inside):

@@ -51,9 +51,7 @@ class Fetched:
 
     def _called(self, function: ast.AST) -> Iterator[ast.AST]:
         """Functions of the program that a function calls."""
-        for file in self._facts.program:
-            if function in file.parents:
-                yield from (item for node in ast.walk(function) for item in callees(file, node))
+        yield from (item for node in ast.walk(function) for item in callees(self._facts, node))
 
     def _entered(self, file: Facts, found: set[ast.AST]) -> Iterator[ast.AST]:
         """What is called from outside of these functions."""

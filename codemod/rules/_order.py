@@ -80,7 +80,7 @@ def shared_condition(facts: Facts, node: ast.AST) -> ast.If | None:
     if (
         not found
         or is_alternative(facts, found[-1])
-        or Training(facts).runs(found[-1])
+        or facts.worked_out(Training).runs(found[-1])
         or before_start(facts, found[-1])
     ):
         return None

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def per_step_schedulers(facts: Facts, step: Step) -> list[ast.Call]:
     """Scheduler steps of a training step that no condition of their own makes rarer (`if i % 100 == 0:`)."""
-    training = Training(facts)
+    training = facts.worked_out(Training)
     return [call for call in step.scheduler_steps if not is_rarer(facts, training, step, call)]
 
 

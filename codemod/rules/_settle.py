@@ -59,6 +59,7 @@ class Training:
             for step in file.steps:
                 self._nodes.update(id(call) for call in (*step.backwards, *step.optimizer_steps))
         self._known: dict[int, bool] = {}
+        self._tried: set[int] = set()  # functions that the running search came to
 
     def runs(self, node: ast.AST) -> bool:
         """Whether a statement reaches a forward, a backward or an optimizer step."""
@@ -70,10 +71,18 @@ class Training:
         return isinstance(node, ast.Call) and any(self._enters(item.node) for item in self._facts.value(node.func).defs)
 
     def _enters(self, function: ast.AST) -> bool:
-        if id(function) not in self._known:
-            self._known[id(function)] = False  # what recursion assumes
-            self._known[id(function)] = any(self.runs(child) for child in ast.iter_child_nodes(function))
-        return self._known[id(function)]
+        if id(function) in self._known or id(function) in self._tried:
+            return self._known.get(id(function), False)
+        first = not self._tried
+        self._tried.add(id(function))
+        found = any(self.runs(child) for child in ast.iter_child_nodes(function))
+        if found:
+            self._known[id(function)] = True
+        elif first:  # nothing that it came to does: functions that call each other are known together
+            self._known.update(dict.fromkeys(self._tried, False))
+        if first:
+            self._tried.clear()
+        return found
 
 
 def last_settling(

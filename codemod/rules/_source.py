@@ -63,11 +63,16 @@ def setting(facts: Facts, options: Options, name: str) -> object:
     given = options.given().get(name)
     if given is not None:
         return given
-    for call in [call for file in facts.program for call in runtime_calls(file, "init")]:
+    for call in facts.worked_out(init_calls):
         for keyword in call.keywords:
             if keyword.arg == name:
                 return keyword.value.value if isinstance(keyword.value, ast.Constant) else ...
     return options.configured.get(name)
+
+
+def init_calls(facts: Facts) -> list[ast.Call]:
+    """The init calls of the program."""
+    return [call for file in facts.program for call in runtime_calls(file, "init")]
 
 
 def keyword_value(call: ast.Call, name: str) -> ast.expr | None:

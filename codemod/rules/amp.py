@@ -57,7 +57,7 @@ def amp(facts: Facts, options: Options) -> Iterator[Outcome]:
             yield finding("DST401", scalers[0] if scalers else contexts[0])
         return
     switched = [call for call in [*scalers, *contexts] if not is_off(call)]
-    if switched and setting(facts, options, "precision") is None and own_precision(facts) is None:
+    if switched and setting(facts, options, "precision") is None and facts.worked_out(own_precision) is None:
         yield finding(
             "DST401",
             switched[0],

@@ -37,7 +37,7 @@ def clock(facts: Facts, options: Options) -> Iterator[Outcome]:
     """`runtime.any(…)` around conditions on the time, on signals, and on files that stop a training loop."""
     if not any(file.is_training for file in facts.program):
         return
-    training, apart = Training(facts), of_program(facts)
+    training, apart = facts.worked_out(Training), of_program(facts)
     files = {id(node) for node in to_agree_on(facts, training)}
     for node in facts.nodes:
         if not isinstance(node, (ast.If, ast.While)):

@@ -25,7 +25,11 @@ if TYPE_CHECKING:
 @rule("cycle")
 def cycle(facts: Facts, options: Options) -> Iterator[Outcome]:
     """`runtime.cycle(…)` in the place of `itertools.cycle(…)` over loaders that feed a model."""
-    loaders: set[ast.AST] = {item.call for file in facts.program for item in file.loaders if item.feeds_model}
     for call in calls(facts, "itertools.cycle"):
-        if len(call.args) == 1 and loaders & deep_sources(facts.value(call.args[0])):
+        if len(call.args) == 1 and facts.worked_out(feeding) & deep_sources(facts.value(call.args[0])):
             yield Callee(Span.of(call), "call", {"runtime": facts.runtime_name, "name": "cycle"}, kind="loader")
+
+
+def feeding(facts: Facts) -> frozenset[ast.AST]:
+    """The loaders of the program that feed a model."""
+    return frozenset(item.call for file in facts.program for item in file.loaders if item.feeds_model)

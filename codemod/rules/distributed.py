@@ -70,7 +70,7 @@ def libraries(facts: Facts) -> Iterator[Outcome]:
 
 def trainers(facts: Facts) -> Iterator[tuple[ast.AST, Library]]:
     """Where trainers of libraries are built, or run where a star import hides what built them."""
-    derived = subclasses(facts)
+    derived = facts.worked_out(subclasses)
     for node in facts.nodes:
         if not isinstance(node, ast.Call):
             continue

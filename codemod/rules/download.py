@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 @rule("download", order=20)
 def download(facts: Facts, options: Options) -> Iterator[Outcome]:
     """`with runtime.main_first():` around statements that download."""
-    training = Training(facts)
+    training = facts.worked_out(Training)
     found: dict[int, ast.stmt] = {}
     fetched = fetched_of(facts)
     for name, group in facts.calls.items():

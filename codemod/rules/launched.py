@@ -40,7 +40,7 @@ ASKS = ("torch.distributed.get_rank", "torch.distributed.get_world_size", "torch
 @rule("launched", order=90)
 def launched(facts: Facts, options: Options) -> Iterator[Outcome]:
     """What the original finds instead of each question about processes."""
-    if any(name.partition(".")[0] == "distify" for file in facts.program for name in imported(file)):
+    if facts.worked_out(names_runtime):
         return  # it is converted, and whoever asks for the rank there knows of the processes
     for node in sorted((node for node in facts.nodes if isinstance(node, ast.expr)), key=position):
         changed = changes(facts, node)
@@ -198,6 +198,11 @@ def truth(facts: Facts, test: ast.expr) -> bool | None:
     name, found = asked(facts, test)
     answers: dict[str, bool] = {"True": True, "False": False, "None": False}
     return answers.get(found) if name and isinstance(found, str) else None
+
+
+def names_runtime(facts: Facts) -> bool:
+    """Whether a file of the program imports distify."""
+    return any(name.partition(".")[0] == "distify" for file in facts.program for name in imported(file))
 
 
 def imported(facts: Facts) -> Iterator[str]:

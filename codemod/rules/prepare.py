@@ -50,7 +50,7 @@ class Place:
 @rule("prepare", order=20)
 def prepare(facts: Facts, options: Options) -> Iterator[Outcome]:
     """One `runtime.prepare(models…, optimizers…)` for the optimizers of a block."""
-    training = Training(facts)
+    training = facts.worked_out(Training)
     reported = {item.span for item in facts.findings}
     for fact in facts.optimizers:
         if fact.late and not has_run_prepared(facts, fact):

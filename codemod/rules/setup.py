@@ -47,7 +47,7 @@ def setup(facts: Facts, options: Options) -> Iterator[Outcome]:
 def written(facts: Facts, options: Options) -> dict[str, str | int]:
     """The options to write: those given, and the precision of a script whose own autocast or scaling gives way."""
     given = options.given()
-    own = own_precision(facts)
+    own = facts.worked_out(own_precision)
     if own is not None and setting(facts, options, "precision") is None and folds(facts, options):
         given = {**given, "precision": own}
     return {name: given[name] for name in sorted(given, key=rank)}

@@ -37,7 +37,7 @@ def swallowed(facts: Facts, options: Options) -> Iterator[Outcome]:
         handlers = [item for item in node.handlers if not is_alike(item) and not raises(facts, item)]
         if not handlers:
             continue
-        training = training or Training(facts)
+        training = training or facts.worked_out(Training)
         if any(training.runs(statement) for statement in node.body):
             yield from (finding("DST603", item) for item in handlers)
 

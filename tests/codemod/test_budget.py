@@ -57,8 +57,8 @@ def test_rules_are_stopped_too(monkeypatch):
     class Counting(Budget):
         stop = 0
 
-        def __post_init__(self) -> None:
-            super().__post_init__()
+        def __init__(self, seconds: float) -> None:
+            super().__init__(seconds)
             asked.append(0)
 
         def check(self) -> None:
@@ -76,9 +76,9 @@ def test_the_second_conversion_may_take_longer_but_not_forever(monkeypatch):
     budgets = []
 
     class Second(Budget):
-        def __post_init__(self) -> None:
-            super().__post_init__()
-            budgets.append(self.seconds)
+        def __init__(self, seconds: float) -> None:
+            super().__init__(seconds)
+            budgets.append(seconds)
 
         def check(self) -> None:
             if len(budgets) == 2:
