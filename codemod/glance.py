@@ -53,17 +53,18 @@ def holds(data: bytes, word: bytes) -> bool:
 def lines(data: bytes) -> list[bytes]:
     """The lines of a text that hold the word `import`; with those that follow up to a bracket that closes."""
     found: list[bytes] = []
-    at = data.find(b"import")
+    find, at = data.find, data.find(b"import")
     while at >= 0:
-        start, end = data.rfind(b"\n", 0, at) + 1, data.find(b"\n", at)
+        end = find(b"\n", at)
         if end < 0:
             end = len(data)
+        start = data.rfind(b"\n", 0, at) + 1
         line = data[start:end]
         if b"(" in line and line.lstrip(BLANKS)[:5] in FROM and b")" not in line.partition(b"#")[0]:
             end = max(end, data.find(b")", end))
             line = b" ".join(part.partition(b"#")[0] for part in data[start:end].split(b"\n"))
         found.append(line)
-        at = data.find(b"import", end)
+        at = find(b"import", end)
     return found
 
 

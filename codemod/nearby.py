@@ -61,17 +61,18 @@ class Nearby:
     def _harmless(self, paths: list[str], roots: Roots) -> bool:
         """Whether none of some files, nor what they import, names what trains.
 
-        The same as `_reaches` of each; but a line that stands in many files of a folder is looked at once.
+        The same as `_reaches` of each; but all texts are searched at once, and a line that stands in many files of a
+        folder is looked at once.
         """
         seen = set(paths)
         while paths:
+            texts = [*map(self._bytes, paths)]
+            if TRAINS(b"\n".join(texts)):
+                return False
             lines: dict[str, set[bytes]] = {}
-            for path in paths:
-                data = self._bytes(path)
-                if TRAINS(data):
-                    return False
+            for path, text in zip(paths, texts):
                 folder = path.rpartition(os.sep)[0] or os.sep
-                lines.setdefault(folder, set()).update(glance.lines(data))
+                lines.setdefault(folder, set()).update(glance.lines(text))
             found: set[str] = set()
             for folder, held in lines.items():
                 if any(map(glance.calls, held)):
