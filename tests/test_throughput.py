@@ -95,7 +95,7 @@ def test_memory_is_told_in_tables() -> None:
     pair = [replace(DDP, gpu_peak=3 * GIB, host_peak=4 * GIB), replace(DDP, contender="hand-ddp", gpu_peak=2 * GIB)]
     assert "| gpt2-124m | ours-ddp | 3.000 | 1.500 | 2.00 |" in memory_page.peaks(pair)
     models = [replace(DDP, model=f"gpt2-2048x{layers}") for layers in (8, 16)]
-    assert memory_page.parameters("gpt2-2048x16") == 16 * (12 * 2048**2 + 13 * 2048) + 51283 * 2048
+    assert memory_page.parameters("gpt2-2048x16") == 16 * (12 * 2048**2 + 13 * 2048) + 51330 * 2048
     assert "| ours-ddp | at least 0.91 billion | 16 |" in memory_page.largest(models)
     assert "| ours-ddp | 0.51 billion | 8 |" in memory_page.largest([models[0], replace(models[1], error="full")])
 
@@ -112,7 +112,7 @@ def test_every_line_of_a_plan_can_be_measured(capsys: pytest.CaptureFixture[str]
     assert all(planned(parse(["--plan", str(plan)])) for plan in plans)
     assert capsys.readouterr().err == ""
     places = [name for _, name, _ in page.PLACE.findall(page.PAGE.read_text())]
-    assert places == [plan.stem for plan in plans] + list(page.MEMORY)
+    assert sorted(places) == sorted([*(plan.stem for plan in plans), *page.MEMORY])
 
 
 def test_the_page_is_made_of_the_results(tmp_path: Path) -> None:

@@ -228,6 +228,8 @@ def targets(world: int) -> list[Target]:
         Target(LARGE, fsdp, Side("accelerate-fsdp2", world), 1.25),
         Target(SMALL, Side("ours-fsdp+null", world), Side("hand-fsdp2+null", world), 1.35),
         Target(LARGE, Side("ours-fsdp+null", world), Side("hand-fsdp2+null", world), 1.25),
+        Target(ALL, Side("ours-zero2+null", world), Side("hand-zero2+null", world), 0.99),
+        Target(ALL, Side("ours-zero3+null", world), Side("hand-zero3+null", world), 0.99),
         Target(ALL, Side("ours-zero2", world), Side("hand-zero2", world), 0.99),
         Target(ALL, Side("ours-zero3", world), Side("hand-zero3", world), 0.99),
         Target(SMALL, ddp, one, 0.93, times=float(world)),
