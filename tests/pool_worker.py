@@ -3,6 +3,7 @@ through a pipe."""
 
 from __future__ import annotations
 
+import ast
 import faulthandler
 import gc
 import os
@@ -17,6 +18,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
+from functools import cache
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -227,6 +229,22 @@ def fresh() -> Iterator[None]:
             traceback.print_exc()
         if state is not None:
             state.state.reset()
+        for name, module in list(sys.modules.items()):
+            if name.startswith("distify.runtime.") and getattr(module, "__file__", None):
+                vars(module).update(numbers(str(module.__file__)))
+
+
+@cache
+def numbers(file: str) -> dict[str, float]:
+    """Limits and sizes at the top of a module, which a test may have changed, as they stand in its file."""
+    found = {}
+    for node in ast.parse(Path(file).read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id.isupper():
+            with suppress(NameError, TypeError):
+                value = eval(compile(ast.Expression(node.value), file, "eval"), {})
+                if isinstance(value, (int, float)):
+                    found[node.targets[0].id] = value
+    return found
 
 
 if __name__ == "__main__":

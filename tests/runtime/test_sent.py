@@ -13,7 +13,7 @@ RUNTIME = Path(__file__).parents[2] / "runtime"
 FITTING = {
     "averages.py": "gradients of gradients, which wait for an answer anyway",
     "inner.py": "the same",
-    "zero.py": "flags that gloo reduces on the CPU",
+    "zero_used.py": "flags that gloo reduces on the CPU",
 }
 
 

@@ -78,7 +78,8 @@ def train(meta_init: bool, seeded: bool, **options: Any) -> tuple[dict[str, Tens
     for _ in range(2):
         words = runtime.split(torch.randint(0, 50, (6, 4)))
         optimizer.zero_grad()
-        loss = runtime.mean(torch.nn.functional.cross_entropy(model(words).flatten(0, 1), words.flatten()))
+        with runtime.autocast():
+            loss = runtime.mean(torch.nn.functional.cross_entropy(model(words).flatten(0, 1), words.flatten()))
         runtime.backward(loss)
         runtime.clip_grad_norm_(model.parameters(), 1.0)
         runtime.step(optimizer)
