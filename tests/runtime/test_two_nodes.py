@@ -91,5 +91,7 @@ def test_a_run_on_two_machines_is_the_original_s(
     assert [path.name for path in (tmp_path / "node1").iterdir()] == ["train.py"]
     saved = [torch.load(tmp_path / folder / "model.pt", weights_only=True) for folder in ("original", "node0")]
     assert list(saved[0]) == list(saved[1])
-    for name, value in saved[0].items():  # a first step moves each by 1e-3, however small its gradient and much of it noise
+    for name, value in saved[
+        0
+    ].items():  # a first step moves each by 1e-3, however small its gradient and much of it noise
         torch.testing.assert_close(saved[1][name], value, rtol=0, atol=3e-5)
