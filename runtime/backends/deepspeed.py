@@ -22,7 +22,7 @@ from .deepspeed_load import load
 from .engine_pieces import engine_pieces, load_engine_pieces
 from .gathered import Pending, gathered
 from .inner import inner_grad
-from .managed import clears_all, copies_whole, keeps_type, roots, stand_in
+from .managed import clears_all, clears_parts, copies_whole, keeps_type, roots, stand_in
 from .meta import load_through_meta
 from .opened import opened_engines
 from .outputs import spare_void
@@ -54,7 +54,6 @@ class DeepSpeed(PartedGradients):
         self.engines: list[Zero] = []
         self.of: dict[Tensor, Zero] = {}
         self.by_optimizer: dict[Optimizer, Zero] = {}
-        self.stepped: set[Zero] = set()  # engines whose gradients nobody has cleared since their last step
         self.opened: set[Tensor] = set()  # parameters that hold their whole values at the moment
         self.pending = Pending()
         self.watch = Watch(self.name)
@@ -79,7 +78,7 @@ class DeepSpeed(PartedGradients):
                 copies_whole(module, self)
                 keeps_type(module, self.name)
                 module.register_forward_hook(spare_void)
-                clears_all(module, functools.partial(_parameters, module), self)
+                clears_parts(module, self)
                 if self.dtype is not None:
                     _autocasts(module)
             clears_all(optimizer, functools.partial(group_parameters, optimizer), self)
@@ -119,22 +118,21 @@ class DeepSpeed(PartedGradients):
         self.pending.reduce(lambda p, grad: self.of[p].add(p, grad))
 
     def grad(self, outputs: Any, inputs: Any, **options: Any) -> tuple[Tensor | None, ...]:
-        """`torch.autograd.grad`; parameters stay gathered until the next backward if the gradients have a graph."""
-        if options.get("create_graph"):
-            for one in self.engines:
+        """`torch.autograd.grad`; parameters are gathered for each backward after it if the gradients have a graph."""
+        for one in self.engines:
+            if options.get("create_graph") or one.graph:
                 one.hold()
         wanted = [inputs] if isinstance(inputs, Tensor) else list(inputs)
         return tuple(inner_grad(outputs, wanted, lambda x: x in self.of, **options))
 
-    def forget(self, parameters: Sequence[Tensor]) -> None:
-        """Drop what was accumulated for these parameters."""
+    def forget(self, parameters: Sequence[Tensor], zero: bool = False) -> None:
+        """Drop what was accumulated for these parameters, or make it zero."""
         for p in parameters:
             self.pending.drop(p)
         for one in self.engines:
             mine = {p for p in parameters if self.of.get(p) is one}
             if mine:
-                self.stepped.discard(one)
-                one.clear(None if mine.issuperset(one.flats.places) else mine)
+                one.forget(mine, zero)
 
     def parts(self, parameters: Iterable[Tensor]) -> list[Part]:
         """This rank's parts of the gradients of these parameters; a collective."""
@@ -157,14 +155,13 @@ class DeepSpeed(PartedGradients):
             with torch.enable_grad():
                 result = closure()
         engine = self.by_optimizer[optimizer]
-        if engine in self.stepped:
+        if engine.left.intersection(group_parameters(optimizer)):
             raise DistifyError(
                 "runtime.step() with backend 'deepspeed': the gradients of the step before were not cleared. In torch "
                 "they would be added to; DeepSpeed drops them with each step. Call optimizer.zero_grad() between two "
                 "steps (setting .grad to None is not seen), or use backend='fsdp'."
             )
         engine.step()
-        self.stepped.add(engine)
         return result
 
     def full(self, parameter: Tensor) -> Tensor:
@@ -261,10 +258,6 @@ def _of_deepspeed(error: BaseException) -> bool:
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     return trace is not None and str(trace.tb_frame.f_globals.get("__name__", "")).startswith("deepspeed.")
-
-
-def _parameters(module: nn.Module) -> list[Tensor]:
-    return list(module.parameters())
 
 
 def _autocasts(module: nn.Module) -> None:

@@ -18,6 +18,7 @@ from ..state import DistifyError
 from ..words import some
 from .base import group_parameters
 from .flats import Flats
+from .hidden_state import HiddenState
 from .pieces import Piece
 
 State = dict[str, Any]
@@ -39,43 +40,69 @@ class FlatOptimizer:
 
     def __init__(self, optimizer: Optimizer) -> None:
         self.optimizer = optimizer
-        self.positions: list[int] = []  # of the shadow's groups among the optimizer's
+        self.members: list[list[Tensor]] = []  # of the shadow's groups
+        self.hidden = HiddenState(type(optimizer).__name__)
         self.stepped: set[Tensor] = set()
         self.used: set[Tensor] = set()
         self.shadow: Optimizer = type(optimizer).__new__(type(optimizer))
         patched = ("step", "zero_grad")
         self.shadow.__dict__.update({k: v for k, v in optimizer.__dict__.items() if k not in patched})
         self.shadow.state, self.shadow.param_groups = defaultdict(dict), []
-        for k, group in enumerate(optimizer.param_groups):
+        for group in optimizer.param_groups:
             params = [p for p in dict.fromkeys(group["params"]) if p.is_floating_point()]
             if params:
                 self.shadow.param_groups.append({**group, "params": params})
-                self.positions.append(k)
+                self.members.append(params)
 
     def attach(self, flats: Flats) -> None:
         """The shadow's groups hold flat buffers now; the optimizer's state moves into them."""
         self.flats = flats
         self.load(self.optimizer.state)
-        self.optimizer.state.clear()
 
     @property
     def groups(self) -> list[dict[str, Any]]:
-        """The optimizer's own groups that the shadow's stand for; loading a state replaces them."""
-        return [self.optimizer.param_groups[k] for k in self.positions]
+        """The shadow's groups, with the options that the optimizer's own have now.
+
+        Raises:
+            DistifyError: parameters of one group have come into different groups.
+        """
+        groups = self.optimizer.param_groups  # loading a state replaces them
+        home = {p: k for k, group in enumerate(groups) for p in group["params"]}
+        for mine, members in zip(self.shadow.param_groups, self.members, strict=True):
+            places = {home[p] for p in members if p in home}
+            if len(places) > 1:
+                raise DistifyError(
+                    f"backend 'deepspeed': parameters of one param group of {self.name} came into different groups "
+                    "after runtime.prepare(), when each group had been put into a flat buffer. Make the groups before "
+                    "it, or use backend='fsdp'."
+                )
+            for place in places:
+                mine.update({key: value for key, value in groups[place].items() if key != "params"})
+        return self.shadow.param_groups
+
+    def _follow(self) -> None:
+        """Take over a state that the script put in the place of the hidden one, or that it is to begin afresh."""
+        if self.optimizer.state is not self.hidden or self.hidden.cleared:
+            self.load(self.optimizer.state)
 
     @property
     def name(self) -> str:
         return type(self.optimizer).__name__
 
-    def begin(self, used: set[Tensor], names: Mapping[Tensor, str]) -> None:
+    def begin(self, used: set[Tensor], names: Mapping[Tensor, str]) -> bool:
         """Before a step that has gradients of these parameters; takes over what schedulers changed.
+
+        Returns:
+            Whether there is anything to step.
 
         Raises:
             DistifyError: a parameter has a gradient in this step but had none before, or the other way round, and the
                 optimizer's arithmetic depends on the number of steps; or a parameter was added to the optimizer.
         """
-        self.used = used
-        fresh = [p for p in group_parameters(self.optimizer) if p.is_floating_point() and p not in self.flats.places]
+        self._follow()
+        parameters = group_parameters(self.optimizer)
+        self.used = used = used.intersection(parameters)  # others have left the optimizer
+        fresh = [p for p in parameters if p.is_floating_point() and p not in self.flats.places]
         if fresh:
             raise DistifyError(
                 f"runtime.step() with backend 'deepspeed': {', '.join(names.get(p, '?') for p in fresh[:4])} came into "
@@ -83,12 +110,12 @@ class FlatOptimizer:
                 "update it. Give the optimizer all parameters before (frozen ones may be thawed later), or use "
                 "backend='fsdp'."
             )
-        for mine, group in zip(self.shadow.param_groups, self.groups, strict=True):
-            mine.update({key: value for key, value in group.items() if key != "params"})
+        groups = self.groups
         unlike = (self.stepped - used) | (used - self.stepped if self.stepped else set())
-        countless = type(self.optimizer) in COUNTLESS and not any(g.get("dampening") for g in self.groups)
-        if not unlike or countless:
-            return
+        countless = type(self.optimizer) in COUNTLESS and not any(g.get("dampening") for g in groups)
+        self.optimizer._opt_called = True  # type: ignore[attr-defined]  # schedulers ask whether a step came first
+        if not unlike or countless or not used:
+            return bool(used)
         found = sorted(names[p] for p in unlike)
         raise DistifyError(
             f"runtime.step() with backend 'deepspeed': {some(found, 4)} got a gradient in some steps and not in "
@@ -99,7 +126,6 @@ class FlatOptimizer:
     def end(self) -> None:
         """After it."""
         self.stepped |= self.used
-        self.optimizer._opt_called = True  # type: ignore[attr-defined]  # schedulers ask whether a step came first
 
     def run(self) -> None:
         """Step all flat buffers, and leave alone what got no gradient."""
@@ -124,7 +150,8 @@ class FlatOptimizer:
     def _initial(self, p: Tensor, key: str) -> float:
         """What state holds for elements that were never stepped, where this step created it."""
         if isinstance(self.shadow, torch.optim.Rprop) and key == "step_size":
-            return float(next(group["lr"] for group in self.groups if any(p is q for q in group["params"])))
+            groups = zip(self.shadow.param_groups, self.members, strict=True)
+            return float(next(group["lr"] for group, members in groups if any(p is q for q in members)))
         return 0.0
 
     @property
@@ -141,6 +168,7 @@ class FlatOptimizer:
         return self._states(self.flats.piece)
 
     def _states(self, form: Callable[[Tensor, Tensor], Any]) -> dict[Tensor, State]:
+        self._follow()
         found: dict[Tensor, State] = {}
         for p in self.flats.places:
             flat = self.flats.master(p)
@@ -164,6 +192,7 @@ class FlatOptimizer:
             if members:
                 self.shadow.state[flat] = self._joined(flat, members)
         self.stepped = {p for p, held in found.items() if not self.eager or _number(held["step"]) > 0}
+        self.optimizer.state = self.hidden = HiddenState(self.name)
 
     def _joined(self, flat: Tensor, members: Mapping[Tensor, State]) -> State:
         """One state of a flat buffer from those of its parameters."""

@@ -31,7 +31,7 @@ from .fsdp_tree import Tree
 from .gathered import Pending, gathered
 from .inner import inner_grad
 from .local_step import LocalStep
-from .managed import Names, clears_all, copies_whole, keep_class, keeps_type, roots
+from .managed import Names, clears_all, clears_parts, copies_whole, keep_class, keeps_type, roots
 from .news import plain_news
 from .opened import opened_shards
 from .parts import Part, PartedGradients
@@ -131,7 +131,7 @@ class FSDP(PartedGradients, PartedState):
         open_entries(tree)
         copies_whole(root, self)
         keeps_type(root, self.name)
-        clears_all(root, lambda: list(root.parameters()), self)
+        clears_parts(root, self)
         for unit in units:
             keep_class(unit)  # type: ignore[arg-type]
         self.trees.append(tree)
@@ -170,16 +170,17 @@ class FSDP(PartedGradients, PartedState):
         wanted = None if inputs is None else [inputs] if isinstance(inputs, Tensor) else list(inputs)
         for tree in self.trees:
             tree.reduces(sync)
-            if tree.held:
-                tree.gather()
+            tree.gather()
         begin_backward()
         self.replicas.begin(wanted)
         leaves = None if wanted is None else [self._leaf(p) for p in wanted]
-        with self.watch.own():
-            torch.autograd.backward(loss, inputs=leaves, **options)
+        try:
+            with self.watch.own():
+                torch.autograd.backward(loss, inputs=leaves, **options)
+        finally:
+            for tree in self.trees:
+                tree.release()
         begin_backward()  # torch.autograd.grad after it begins afresh
-        for tree in self.trees:
-            tree.release()
         if sync:
             self._reduce()
         self.behind = not sync or (self.behind and inputs is not None)
@@ -233,14 +234,17 @@ class FSDP(PartedGradients, PartedState):
         """Hold shards and reductions while an inner backward runs: it accumulates nothing, and may be run through."""
         for tree in self.trees:
             tree.hold()
+            tree.gather()
         try:
             yield
         finally:
             for tree in self.trees:
                 tree.unhold(create)
 
-    def forget(self, parameters: Sequence[Tensor]) -> None:
-        """Drop what was accumulated for these parameters and is not in their `.grad`."""
+    def forget(self, parameters: Sequence[Tensor], zero: bool = False) -> None:
+        """Drop what was accumulated for these parameters and is not in their `.grad`, or make it zero there."""
+        if zero:
+            self.complete()
         for p in parameters:
             self.pending.drop(p)
             shard = self.shards.get(p)
@@ -261,7 +265,11 @@ class FSDP(PartedGradients, PartedState):
 
     def step(self, optimizer: Optimizer, closure: Any = None) -> Any:
         """Step on this rank's parts."""
-        return self.steps[optimizer].step(closure)
+        result = self.steps[optimizer].step(closure)
+        changed = set(group_parameters(optimizer))
+        for tree in self.trees:
+            tree.changed(changed)
+        return result
 
     def full(self, parameter: Tensor) -> Tensor:
         """The whole parameter; its gradient is averaged over ranks when the backward is over."""

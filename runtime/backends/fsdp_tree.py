@@ -7,6 +7,7 @@ the optimizer holds.
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import Any
 
 import torch
@@ -64,10 +65,15 @@ class Tree:
                     shard._setattr_on_modules(shard._unsharded_param)
 
     def gather(self) -> None:
-        """Gather all groups, for a backward through gradients that were computed with a graph."""
-        for unit in self.units:
-            unit.unshard()
-        self.show()
+        """Gather all groups until the end of a backward through gradients that were computed with a graph.
+
+        No group tells when such a graph comes through it: it may after the group's own backward, and more than once.
+        """
+        if self.held:
+            self.root.set_reshard_after_backward(False)
+            for unit in self.units:
+                unit.unshard()
+            self.show()
 
     def hold(self) -> None:
         """Before an inner backward: nothing is reduced in it, and gathered parameters stay."""
@@ -75,22 +81,27 @@ class Tree:
         self.root.set_requires_gradient_sync(False)
         self.root.set_is_last_backward(False)
 
-    def unhold(self, until_backward: bool) -> None:
-        """After it: gathered parameters stay `until_backward` if its gradients have a graph."""
+    def unhold(self, graph: bool) -> None:
+        """After it: every backward is one through its gradients if they have a `graph`, until the parameters change."""
         self.root.set_reshard_after_backward(True)
         self.root.set_requires_gradient_sync(self._sync)
         self.root.set_is_last_backward(True)
-        self.held = self.held or (until_backward and any(group.is_unsharded for group in self.groups))
+        self.held = self.held or (graph and any(group.is_unsharded for group in self.groups))
         if self.held:
             self.hide()
         else:
             self.refresh()
 
     def release(self) -> None:
-        """After a backward that may have gone through such gradients."""
+        """After a backward that may have gone through such gradients; another one can follow."""
         if self.held:
-            self.held = False
+            self.root.set_reshard_after_backward(True)
             self.refresh()
+
+    def changed(self, parameters: Set[Tensor]) -> None:
+        """These were changed, so a graph that used them is of no use any more."""
+        if self.held and any(shard.sharded_param in parameters for shard in self.shards):
+            self.held = False
 
     def reduces(self, sync: bool) -> None:
         """Whether the next backward reduces gradients."""

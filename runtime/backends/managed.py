@@ -23,8 +23,8 @@ class Keeper(Protocol):
 
     def whole(self, tensor: Tensor) -> Tensor: ...
 
-    def forget(self, parameters: Sequence[Tensor]) -> None:
-        """Drop what was accumulated for these parameters and is not in their `.grad`."""
+    def forget(self, parameters: Sequence[Tensor], zero: bool = False) -> None:
+        """Drop what was accumulated for these parameters and is not in their `.grad`, or make it `zero`."""
 
 
 def stand_in(module: nn.Module, name: str, function: Any) -> None:
@@ -113,10 +113,21 @@ def clears_all(owner: nn.Module | Optimizer, parameters: Callable[[], Sequence[T
 
     @functools.wraps(original)
     def zero_grad(*args: Any, **kwargs: Any) -> None:
-        keeper.forget(parameters())
+        to_none = kwargs.get("set_to_none", args[0] if args else True)
+        keeper.forget(parameters(), zero=not to_none)
         original(*args, **kwargs)
 
     if isinstance(owner, nn.Module):
         stand_in(owner, "zero_grad", zero_grad)
     else:
         owner.__dict__["zero_grad"] = zero_grad
+
+
+def clears_parts(root: nn.Module, keeper: Keeper) -> None:
+    """The same for a model and each of its modules: `model.head.zero_grad()`."""
+    for module in root.modules():
+        clears_all(module, functools.partial(_parameters, module), keeper)
+
+
+def _parameters(module: nn.Module) -> list[Tensor]:
+    return list(module.parameters())

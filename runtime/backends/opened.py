@@ -117,7 +117,7 @@ def opened_engines(backend: DeepSpeed, modules: Sequence[nn.Module], grads: bool
 def _gradients(backend: DeepSpeed, parameters: Sequence[Tensor]) -> dict[Tensor, Tensor | None]:
     """Whole gradients; a collective."""
     engines = dict.fromkeys(backend.of[p] for p in parameters)
-    if any(engine in backend.stepped for engine in engines):
+    if any(engine.left.intersection(parameters) for engine in engines):
         raise DistifyError(
             "gradients were read after runtime.step(): DeepSpeed drops them with each step. Read them between "
             "runtime.backward() and runtime.step(), or use backend='fsdp'."

@@ -39,6 +39,8 @@ class Zero:
     Attributes:
         used: parameters that got a gradient since the gradients were last cleared.
         folded: whether all gradients are complete.
+        left: parameters whose gradients of the last step nobody has cleared; they are gone, in torch they would not be.
+        graph: whether gradients with a graph were computed since the parameters changed.
     """
 
     def __init__(
@@ -53,7 +55,8 @@ class Zero:
         originals = {p: p.detach().clone() for p in self.names} if dtype is not None else {}
         self.optimizer = FlatOptimizer(optimizer)
         self.used: set[Tensor] = set()
-        self.folded = False
+        self.left: set[Tensor] = set()
+        self.folded = self.graph = False
         self.engine = build(deepspeed, self.modules, self.optimizer.shadow, stage, dtype)
         self.zero: Any = self.engine.optimizer
         self.zero.optimizer = self.optimizer.shadow  # DeepSpeed puts an Adagrad of its own in its place
@@ -94,7 +97,7 @@ class Zero:
         self.engine._running_engine_backward = False
 
     def hold(self) -> None:
-        """Before gradients that will be differentiated again; parameters are whole anyway."""
+        """Before gradients with a graph, or through one; parameters are whole anyway."""
 
     def fold(self) -> None:
         """Complete the gradients; a collective. Parameters count as used where any rank used them."""
@@ -106,7 +109,8 @@ class Zero:
     def step(self) -> None:
         """One step of the optimizer; the gradients are cleared."""
         self.fold()
-        self.optimizer.begin(self.used, self.names)
+        if not self.optimizer.begin(self.used, self.names):
+            return
         for master, grad in zip(self.flats.masters, self._whole_grads(), strict=True):
             master.grad = grad
         self.optimizer.run()
@@ -114,7 +118,17 @@ class Zero:
             master.grad = None
         self._advance()
         self.optimizer.end()
+        left = set(self.used)
         self.clear()
+        self.left, self.graph = left, False
+
+    def forget(self, parameters: Iterable[Tensor], zero: bool) -> None:
+        """What `zero_grad` does: the gradients of these are dropped, or `zero`."""
+        mine = self.flats.places.keys() & set(parameters)
+        had = (self.used | self.left) & mine if zero else set()
+        self.left -= mine
+        self.clear(None if len(mine) == len(self.flats.places) else mine)
+        self.used |= had
 
     def whole(self, p: Tensor) -> Tensor:
         """A new whole tensor with the values of a parameter, in its original type, on the device; a collective."""

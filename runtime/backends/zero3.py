@@ -113,6 +113,8 @@ class Zero3(Zero):
         lead(self.zero.parameter_offload._DeepSpeedZeRoOffload__allgather_stream)
 
     def begin(self) -> None:
+        if self.graph:
+            self.hold()  # no module tells when such a graph comes through it
         super().begin()
         self.zero.micro_step_id = 1  # always add: the buffers are zero when a step's first backward begins
         for module in self.submodules:  # DeepSpeed counts forwards, and would not gather for a second backward
@@ -128,6 +130,7 @@ class Zero3(Zero):
                 p.partition()
 
     def hold(self) -> None:
+        self.graph = True
         mine: list[Any] = [p for module in self.modules for p in module.parameters()]
         fresh = [p for p in dict.fromkeys(mine) if KEPT not in p.ds_active_sub_modules]
         self._keep(fresh)
