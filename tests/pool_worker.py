@@ -88,9 +88,8 @@ def work(pipe: Connection) -> None:
         pipe.send_bytes(pickle.dumps(Answer(store.port)))
     dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=limit)
     pipe.send_bytes(pickle.dumps(Answer()))
-    modules = 0
     while True:
-        modules = settle(modules)
+        settle()
         try:
             job = pickle.loads(pipe.recv_bytes())
         except (EOFError, OSError):
@@ -103,17 +102,14 @@ def work(pipe: Connection) -> None:
         pipe.send_bytes(dump(answer))
 
 
-def settle(known: int) -> int:
-    """Spare collections what was imported since there were `known` modules; the number that there are now.
+def settle() -> None:
+    """Free what the last job left behind, and spare collections all that was there before the next one.
 
     ZeRO collects garbage whenever it builds an engine, which costs more than all else in a small test if each
-    collection goes through the objects of torch and DeepSpeed.
+    collection goes through the objects of torch and DeepSpeed, or through those of all tests so far.
     """
-    if len(sys.modules) - known > 50:
-        gc.collect()
-        gc.freeze()
-        return len(sys.modules)
-    return known
+    gc.collect()
+    gc.freeze()
 
 
 def dump(answer: Any) -> bytes:

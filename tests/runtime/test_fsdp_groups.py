@@ -19,11 +19,11 @@ Order = Callable[["Chain", int, Tensor], Tensor]
 
 
 class Chain(nn.Module):
-    """Four blocks that `order` runs as it likes, given the number of the step."""
+    """Blocks that `order` runs as it likes, given the number of the step."""
 
-    def __init__(self, order: Order) -> None:
+    def __init__(self, order: Order, blocks: int = 4) -> None:
         super().__init__()
-        self.blocks = nn.ModuleList(Block(6) for _ in range(4))
+        self.blocks = nn.ModuleList(Block(6) for _ in range(blocks))
         self.head = nn.Linear(6, 4)
         self.order = [order]  # no attribute: `prepare` looks at methods
 
