@@ -31,9 +31,8 @@ def rewrite(data: bytes, path: str, options: Options, again: bool = True) -> Res
 
     def planner(program: Program, options: Options) -> list[tuple[Module, Plan]]:
         path, text = program.entry.path, program.entry.source
-        if not planning:
-            if not again or left_alone(path, text, options):
-                return []
+        if not planning and (not again or left_alone(path, text, options)):
+            return []
         planning.clear()
         return planned(*analysed(path, text), options)
 
