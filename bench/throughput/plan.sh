@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A plan of plans/ in about nine minutes: rows in FOLDER/PLAN.jsonl, words in FOLDER/PLAN.txt.
 #
-#   bash bench/throughput/plan.sh one_gpu_cost|one_gpu_small|one_gpu_more|two_gpus_124m|two_gpus_more FOLDER [more options of run.py]
+#   bash bench/throughput/plan.sh one_gpu_cost|one_gpu_small|one_gpu_more|one_gpu_compiled|two_gpus_124m|two_gpus_more FOLDER [more options of run.py]
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 plan=$1 folder=$2
