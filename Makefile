@@ -2,7 +2,8 @@
 
 PYTHON ?= python3
 VENV ?= .venv
-PIP_FLAGS ?= -q --disable-pip-version-check
+# Python compiles the modules that it imports, a quarter of what is installed; pip would compile all, on one core.
+PIP_FLAGS ?= -q --disable-pip-version-check --no-compile
 TORCH ?= torch==2.13.0
 DEEPSPEED ?= deepspeed==0.19.8
 # Neighbours run in the same process: they share originals, conversions and worker processes.
@@ -14,7 +15,7 @@ PIP := $(BIN)/python -m pip install $(PIP_FLAGS)
 # One thread per process: tests and the demo start several, and more threads only wait for each other.
 export OMP_NUM_THREADS ?= 1
 
-.PHONY: help demo test browser lint docs format clean
+.PHONY: help demo test suite browser lint docs format clean
 
 help:
 	@echo "make demo   convert a script, run it on one and on two processes, compare"
@@ -26,8 +27,11 @@ help:
 demo: $(VENV)/.base
 	@PATH="$(abspath $(BIN)):$$PATH" bash docs/demo.sh
 
+# Tests wait here and there, which leaves time for the others; they end last.
 test: $(VENV)/.full
-	$(MAKE) -j2 lint docs
+	$(MAKE) -j3 lint docs suite
+
+suite: $(VENV)/.full
 	$(BIN)/python -m pytest $(PYTEST_FLAGS)
 
 # Apart from the tests: pip can't install a browser.

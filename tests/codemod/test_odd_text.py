@@ -41,7 +41,7 @@ CHANGES = {
 @lru_cache(maxsize=None)
 def converted(path: Path) -> str | None:
     """The conversion of a script, its line ends plain; `None` if it is refused."""
-    result = rewrite(path.read_text().encode(), "train.py", Options(backend="ddp"))
+    result = rewrite(path.read_text().encode(), "train.py", Options(backend="ddp"), again=False)
     return None if result.refused else result.data.decode()
 
 

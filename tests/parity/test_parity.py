@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from tests.parity.cases import CASES, Case
 from tests.parity.compare import assert_files_equal, assert_output_equal
 from tests.parity.harness import (
     DDP,
+    FSDP,
     TARGETS,
     Originals,
     Refused,
@@ -22,7 +24,21 @@ from tests.parity.harness import (
 )
 from tests.pool import Pool
 
-all_targets = pytest.mark.parametrize("target", TARGETS, ids=lambda t: t.name)
+STAGES = [target for target in TARGETS if target.zero_stage]
+
+
+def targets(cases: Sequence[Case], ranks: int) -> list[tuple[Case, Target]]:
+    """What each fixture runs on: all targets on two ranks, but for one stage of ZeRO; that one, and ddp or fsdp, on three.
+
+    Stages take turns. What three ranks change are the slices of a batch, which all backends get in the same way, and the
+    parts of parameters, which each kind of backend cuts in one way for all fixtures.
+    """
+    pairs = []
+    for k, case in enumerate(cases):
+        apart = STAGES[k % len(STAGES)]
+        few = [(DDP, FSDP)[k % 2], apart]
+        pairs += [(case, t) for t in (few if ranks == 3 else [t for t in TARGETS if t != apart])]
+    return pairs
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
@@ -30,26 +46,23 @@ def test_one_process(case: Case, originals: Originals, tmp_path: Path) -> None:
     assert_same_alone(case, DDP, originals, tmp_path)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda c: c.name)
-@all_targets
+@pytest.mark.parametrize(("case", "target"), targets(CASES, 2), ids=lambda item: item.name)
 def test_two_ranks(case: Case, target: Target, originals: Originals, pool2: Pool, tmp_path: Path) -> None:
     assert_parity(case, target, originals, pool2, tmp_path)
 
 
-def in_turn() -> list[tuple[Case, Target]]:
-    """Each fixture on ddp and fsdp, and on one stage of ZeRO: two ranks run them all, and the stages split alike."""
-    stages = [target for target in TARGETS if target.zero_stage]
-    others = [target for target in TARGETS if not target.zero_stage]
-    return [(case, target) for k, case in enumerate(CASES) for target in (*others, *stages[k % 3 : k % 3 + 1])]
-
-
-@pytest.mark.parametrize(("case", "target"), in_turn(), ids=lambda item: item.name)
+@pytest.mark.parametrize(("case", "target"), targets(CASES, 3), ids=lambda item: item.name)
 def test_three_ranks(case: Case, target: Target, originals: Originals, pool3: Pool, tmp_path: Path) -> None:
     assert_parity(case, target, originals, pool3, tmp_path)
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if c.accumulate], ids=lambda c: c.name)
-@all_targets
+def windows() -> list[tuple[Case, Target]]:
+    """Fixtures with a larger batch, on ddp and fsdp, and on one stage of ZeRO: windows are the same to all of them."""
+    cases = [case for case in CASES if case.accumulate]
+    return [(case, target) for k, case in enumerate(cases) for target in (DDP, FSDP, STAGES[k % len(STAGES)])]
+
+
+@pytest.mark.parametrize(("case", "target"), windows(), ids=lambda item: item.name)
 def test_accumulate(case: Case, target: Target, originals: Originals, pool2: Pool, tmp_path: Path) -> None:
     bare = Target(target.backend, target.zero_stage, accumulate=4)
     assert_larger_batch(case, bare, originals, pool2, tmp_path)

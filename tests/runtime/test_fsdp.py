@@ -51,10 +51,10 @@ def run_programs(names: list[str], layout: Layout) -> dict[str, dict[str, Any]]:
     ("ranks", "layout", "names"),
     [
         (2, ROOT, tuple(PROGRAMS)),
-        (3, BLOCKS, in_turn(0)),
-        (2, GIVEN_BACK, in_turn(1)),
-        (2, TOGETHER, tuple(PROGRAMS)),
-        (3, TOGETHER, in_turn(1)),
+        (3, BLOCKS, in_turn(0, 4)),
+        (2, GIVEN_BACK, in_turn(1, 4)),
+        (2, TOGETHER, in_turn(2, 4)),
+        (3, TOGETHER, in_turn(3, 4)),
     ],
 )
 def test_programs_equal_the_original(
