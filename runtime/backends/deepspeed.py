@@ -24,6 +24,7 @@ from .gathered import Pending, gathered
 from .inner import inner_grad
 from .managed import clears_all, clears_parts, copies_whole, keeps_type, roots, stand_in
 from .meta import load_through_meta
+from .norms import join_casts
 from .opened import opened_engines
 from .outputs import spare_void
 from .parts import Part, PartedGradients
@@ -80,6 +81,7 @@ class DeepSpeed(PartedGradients):
                 module.register_forward_hook(spare_void)
                 clears_parts(module, self)
                 if self.dtype is not None:
+                    join_casts(module)
                     _autocasts(module)
             clears_all(optimizer, functools.partial(group_parameters, optimizer), self)
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from ..state import state
 from .flats import Flats, Place
 from .zero import Zero
+from .zero3_hooks import shorten
 from .zero3_linear import sharpen
 from .zero3_methods import open_methods
 from .zero3_small import Small
@@ -50,6 +51,7 @@ class Zero3(Zero):
         """Take over what DeepSpeed does at the end of a backward, and with what a reduction left on this rank."""
         zero = self.zero
         sharpen()
+        shorten(zero.parameter_offload)
         zero.independent_gradient_partition_epilogue = self._end_of_backward
         zero.partition_grads = self._take_pieces
         zero.gradient_accumulation_dtype = zero.communication_data_type  # pieces come as they were sent
