@@ -40,7 +40,10 @@ def shorten(offload: Any) -> None:
         offload: what DeepSpeed's optimizer drives the gathering with.
     """
     coordinator = offload.get_param_coordinator()
-    if offload.zenflow or vars(coordinator).get(PREFIX + "prefetch_nvme", True):
+    leaf: Callable[[nn.Module], bool] = import_module("deepspeed.utils.z3_leaf_module").z3_leaf_module
+    if any(leaf(module) for module in offload.module.modules()):  # several threads may gather for such a module
+        return
+    if getattr(offload, "zenflow", True) or vars(coordinator).get(PREFIX + "prefetch_nvme", True):
         return
     if not all(name in vars(coordinator) for name in NEEDED):
         return
@@ -69,7 +72,6 @@ class Ways:
         self.available: Any = zero.ZeroParamStatus.AVAILABLE
         tracing: Any = import_module("deepspeed.runtime.zero.partitioned_param_coordinator")
         self.complete: Any = tracing.ZeRoTraceMode.COMPLETE
-        self.leaf: Callable[[nn.Module], bool] = tracing.z3_leaf_module
         self.entered: list[nn.Module] = import_module("deepspeed.runtime.zero.parameter_offload").FWD_MODULE_STACK
         self.to_release = getattr(coordinator, PREFIX + "params_to_release")
         self.release_one = getattr(coordinator, PREFIX + "release_param")
@@ -83,7 +85,7 @@ class Ways:
     def fetch(self, module: nn.Module, forward: bool) -> None:
         """Have a module's parameters here."""
         parameters = _parameters(module)
-        if not self._is_next(module) or self.leaf(module) or not self._here(parameters, forward):
+        if not self._is_next(module) or not self._here(parameters, forward):
             self._fetch(module, forward)
             return
         name = module.ds_id
@@ -123,7 +125,7 @@ class Ways:
 
     def release(self, module: nn.Module, forward: bool) -> None:
         """Give back what is not used again soon."""
-        if self.counts[MODE] is not self.complete or self.leaf(module) or module.ds_recompute_parameters:
+        if self.counts[MODE] is not self.complete or module.ds_recompute_parameters:
             with torch.no_grad():
                 self.coordinator.release_sub_module(module, forward=forward)
             return
