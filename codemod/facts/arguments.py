@@ -6,6 +6,8 @@ import ast
 from typing import TYPE_CHECKING
 
 from . import expressions
+from .joins import join_all
+from .replacing import replace
 from .values import EMPTY, Value
 
 if TYPE_CHECKING:
@@ -22,6 +24,7 @@ class Arguments:
         positional, keywords: operands (expression and value).
         unpacked: values given by `*args` and `**kwargs`.
         star: an element of a `*args` of unknown length, which the parameters from there on are.
+        rest: a value of a `**kwargs` whose names aren't known, which any other parameter may be: `model(**batch)`.
     """
 
     def __init__(self, ip: Interpreter, node: ast.Call, frame: Frame) -> None:
@@ -31,6 +34,7 @@ class Arguments:
         self.unpacked: list[Operand] = []
         self.receiver: Value = EMPTY
         self.star: Value | None = None
+        self.rest: Operand | None = None
         for item in node.args:
             if isinstance(item, ast.Starred):
                 self._star(ip, item, frame)
@@ -70,14 +74,27 @@ class Arguments:
         for cell in value.objs:
             for name, held in ip.heap[cell].attrs.items():
                 self.keywords.setdefault(name, (node, held))
+        held = _of_any_name(ip, value)
+        if held != EMPTY:
+            self.rest = (node, held)
 
     @property
     def all(self) -> list[Operand]:
         """Every operand."""
-        return [*self.positional, *self.keywords.values()]
+        rest = [] if self.rest is None else [self.rest]
+        return [*self.positional, *self.keywords.values(), *rest]
 
     def get(self, position: int, name: str) -> Value:
         """Value of a parameter given by position or by name, `EMPTY` if it is not given."""
         if name in self.keywords:
             return self.keywords[name][1]
         return self.positional[position][1] if len(self.positional) > position else EMPTY
+
+
+def _of_any_name(ip: Interpreter, value: Value) -> Value:
+    """A value of a mapping whose names aren't known: of what a collate function of a library returns, or a dict made
+    by a comprehension over it."""
+    if value.opaque and value.items is None and not value.objs:
+        return replace(value, opaque=False)
+    cells = [ip.heap[cell] for cell in sorted(value.objs)]
+    return join_all(cell.element for cell in cells if cell.is_dict and not cell.attrs)

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from . import modules, order, packing, pieces, sinks
+from . import divisors, library_losses, modules, order, packing, pieces, sinks
 from .joins import join, join_all
 from .ranks import WRAPPER
 from .replacing import replace
@@ -139,10 +139,10 @@ def _of_sample(ip: Interpreter, base: Value, name: str, node: ast.AST, frame: Fr
     if name in _METADATA:
         return HOST
     if base.opaque and name == "loss":
-        return tensor(Batch(Dep.PENDING, kind="mean"), base)
+        return library_losses.of_output(base)
     if name in _SAME_ROWS:
         return base
-    return replace(base, batch=replace(batch, ndim=None))
+    return replace(base, batch=replace(batch, ndim=None, by=None))
 
 
 def _transposed(batch: Batch, name: str) -> Batch:
@@ -175,6 +175,8 @@ def _of_cell(ip: Interpreter, index: int, name: str, frame: Frame) -> Value:
                 refs = frozenset(replace(wrapper, bound=ref.bound) for wrapper in ip.wrapped[method])
             return join(Value(defs=refs), cell.attrs.get(name, EMPTY))
     found = cell.attrs.get(name, EMPTY)
+    if Role.MODEL in cell.roles:
+        found = divisors.taken(index, name, found, frame)
     if found.is_param and Role.MODEL in cell.roles:
         found = replace(found, params=found.params | {root(ip, index)}, loose=False)
     if cell.cls is not None:

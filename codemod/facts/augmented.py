@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from . import (
     bends,
     changes,
+    edited,
     expressions,
     loops,
     operators,
@@ -46,6 +47,9 @@ def augment(ip: Interpreter, node: ast.AugAssign, frame: Frame) -> None:
     if new.dep is Dep.ROWS and (not frame.forward or old.dep is Dep.ROWS):
         sinks.count(ip, node.value, frame)
         new = replace(tensor(REDUCED), terms=sinks.terms("sum"))
+    if _is_part_of_whole(ip, node.target, frame):
+        new = sinks.gather(ip, node.value, new, frame) if expressions.has_sample(new) else new
+        old = edited.globalised(old) if old.is_sample else old  # the store gathers its index
     if new.is_sample and old.dep in (Dep.GLOBAL, Dep.BOTTOM) and _accumulates(ip, node, frame):
         ip.sites.report("DST117", node)
     value = operators.combine(ip, node.op, (load, old), (node.value, new), node.value, frame)
@@ -54,6 +58,14 @@ def augment(ip: Interpreter, node: ast.AugAssign, frame: Frame) -> None:
     if ip.program.by_hand:
         value = ranks.added(value, ranks.held(ip, old) | ranks.held(ip, new))
     stores.store(ip, node.target, value, node, frame)
+
+
+def _is_part_of_whole(ip: Interpreter, target: ast.expr, frame: Frame) -> bool:
+    """Whether a target is picked out of a tensor that every process has whole: `seen[rows] += 1`."""
+    if frame.forward or not isinstance(target, ast.Subscript):
+        return False
+    base = ip.current.get(target.value, EMPTY)
+    return base.dep is Dep.GLOBAL and not base.objs
 
 
 def _accumulates(ip: Interpreter, node: ast.AugAssign, frame: Frame) -> bool:

@@ -9,6 +9,9 @@ from enum import IntEnum
 
 from ..dataclass import dataclass
 
+UNTOLD = "?"
+"""Stands for a divisor that can't be told."""
+
 
 class Dep(IntEnum):
     """How a value depends on the batch.
@@ -35,7 +38,8 @@ class Batch:
         dim: batch dimension of a SAMPLE or a whole; `None` where it was flattened together with others.
         ndim: number of dimensions, where known.
         flat: a SAMPLE of unknown `ndim` that may well have one number for each sample.
-        kind, by: reduction that a PENDING waits for, and the source text of its divisor (`None`: rows).
+        kind, by: reduction that a PENDING waits for, and the source text of its divisor (`None`: rows); of the output
+            of a library's model, the divisor of the loss in it (`UNTOLD`: that can't be told).
         ragged: a SAMPLE with a data-dependent number of rows (boolean mask).
         data: a GLOBAL computed from batches (not a constant of the program).
         whole: a GLOBAL with one row for each sample of the global batch; a host integer that is their number.
@@ -88,6 +92,7 @@ def join_batch(a: Batch, b: Batch) -> Batch:
             ndim=a.ndim if a.ndim == b.ndim else None,
             flat=a.flat or b.flat,
             ragged=a.ragged or b.ragged,
+            by=a.by if a.by == b.by else UNTOLD,
             reason=a.reason or b.reason,
         )
     if a.dep is Dep.PENDING and (a.kind, a.by) != (b.kind, b.by):

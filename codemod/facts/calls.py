@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 MAX_DEPTH = 24
 STAR = "*"
+NAMED_STAR = "**"
 NAMED = "collections.namedtuple."
 
 
@@ -156,6 +157,8 @@ def invoke(
         given[name] = _passed(ip, item, value, frame)
     if arguments.star is not None:
         given[STAR] = arguments.star
+    if arguments.rest is not None:
+        given[NAMED_STAR] = _passed(ip, *arguments.rest, frame)
     closure = ip.closure(ref.node)
     result = divisors.translate(ip, enter(ip, ref, given, closure, node, frame, forward), ref, arguments, node)
     return _rehome(ip, result, ref.node, node, bool(frame.loops))
@@ -264,14 +267,10 @@ def _bind_parameters(ip: Interpreter, ref: FunctionRef, given: dict[int | str, V
         value = given.get(index, given.get(name))
         if value is None and name not in defaults:
             value = given.get(STAR)  # what has a default is most likely not among them
-        if value is None and name in defaults:
-            value = ip.sites.values.get(defaults[name], EMPTY)
-        frame.env[name] = value if value is not None else EMPTY
+        frame.env[name] = value if value is not None else _not_named(ip, defaults.get(name), given)
     for kwonly in args.kwonlyargs:
         value = given.get(kwonly.arg)
-        if value is None and kwonly.arg in defaults:
-            value = ip.sites.values.get(defaults[kwonly.arg], EMPTY)
-        frame.env[kwonly.arg] = value if value is not None else EMPTY
+        frame.env[kwonly.arg] = value if value is not None else _not_named(ip, defaults.get(kwonly.arg), given)
     if args.vararg is not None:
         extra = [v for k, v in given.items() if isinstance(k, int) and k >= len(names)]
         frame.env[args.vararg.arg] = Value(items=tuple(extra))
@@ -279,11 +278,20 @@ def _bind_parameters(ip: Interpreter, ref: FunctionRef, given: dict[int | str, V
         known = {*names, *[a.arg for a in args.kwonlyargs]}
         cell = ip.allocate(ref.node, frame, "kwargs")
         for key, value in given.items():
-            if isinstance(key, str) and key not in known and key != STAR:
+            if isinstance(key, str) and key not in known and key not in (STAR, NAMED_STAR):
                 value = _kept(ip, value, frame)
                 ip.heap.store(cell, key, value)
                 ip.heap.add(cell, value)
+        ip.heap.add(cell, given.get(NAMED_STAR, EMPTY))
         frame.env[args.kwarg.arg] = Value(objs=frozenset({cell}))
+
+
+def _not_named(ip: Interpreter, default: ast.expr | None, given: dict[int | str, Value]) -> Value:
+    """A parameter that no argument names: it may be in a mapping that is unpacked, unless its default is no `None`."""
+    if default is None or (isinstance(default, ast.Constant) and default.value is None):
+        if NAMED_STAR in given:
+            return given[NAMED_STAR]
+    return EMPTY if default is None else ip.sites.values.get(default, EMPTY)
 
 
 def _kept(ip: Interpreter, value: Value, frame: Frame) -> Value:

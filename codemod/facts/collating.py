@@ -32,7 +32,7 @@ def batch(ip: Interpreter, function: Value, sample: Value, frame: Frame) -> Valu
     with ip.sites.hushed():
         return join_all(
             calls.enter(ip, ref, {ref.shift: argument}, ip.closure(ref.node), None, frame, True)
-            for ref in order.functions(ip, function.defs)
+            for ref in order.functions(ip, order.callables(ip, function))
         )
 
 

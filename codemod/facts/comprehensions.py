@@ -88,8 +88,9 @@ def _over_dict(ip: Interpreter, node: ast.DictComp, frame: Frame) -> dict[str, V
     cells = [ip.heap[cell] for cell in expressions.evaluate(ip, call.func.value, frame).objs]
     if not cells or not all(cell.attrs and cell.is_dict for cell in cells):
         return {}
-    if any(held.objs for cell in cells for held in cell.attrs.values()):
-        return {}  # of models and the like: what is made of each is told from the others by nothing
+    inner = [ip.heap[index] for cell in cells for held in cell.attrs.values() for index in held.objs]
+    if any(cell.roles or cell.cls is not None or cell.ref is not None for cell in inner):
+        return {}  # models and the like: what is made of each is told from the others by nothing
     saved, found = dict(frame.env), {}
     for name in dict.fromkeys(name for cell in cells for name in cell.attrs):
         held = join_all(cell.attrs.get(name, EMPTY) for cell in cells)

@@ -78,6 +78,7 @@ def run(ip: Interpreter, cell: int, arguments: Arguments, node: ast.Call, frame:
     for member in _in_turn(ip, cell):
         given = copy.copy(arguments)
         given.positional, given.keywords, given.star, given.unpacked = [(operand, value)], {}, None, []
+        given.rest = None
         value = join_all(models.run(ip, part, given, node, frame) for part in sorted(member.objs))
     frame.forward = forward
     return value

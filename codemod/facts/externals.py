@@ -50,6 +50,7 @@ _PASS_THROUGH = {
     "torch.utils.data.dataloader.default_collate", "torch.utils.data.default_collate",
     "torch.utils.data._utils.collate.default_collate", "copy.deepcopy", "torch.nn.utils.parametrizations.weight_norm",
     "torch.nn.utils.spectral_norm", "torch.nn.utils.weight_norm", "torch.nn.utils.parametrizations.spectral_norm",
+    "peft.get_peft_model", "peft.prepare_model_for_kbit_training", "peft.PeftModel.from_pretrained",
 }  # fmt: skip
 _CLIPS = {"torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_", "torch.nn.utils.clip_grad_norm",
           "torch.nn.utils.clip_grad.clip_grad_norm_", "torch.nn.utils.clip_grad.clip_grad_value_"}  # fmt: skip

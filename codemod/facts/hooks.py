@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from . import attributes, calls, order
 from .local import is_local
 from .replacing import replace
-from .values import EMPTY, GLOBAL, HOST, Dep, FunctionRef, Value, tensor, union
+from .values import EMPTY, GLOBAL, HOST, Dep, Value, tensor, union
 
 if TYPE_CHECKING:
     from .arguments import Arguments
@@ -67,7 +67,7 @@ def _run(ip: Interpreter, cell: int, arguments: Arguments, node: ast.Call, frame
     inputs = Value(items=tuple(v for _, v in arguments.positional))
     for kind, hook in ip.heap[cell].hooks.items():
         given = [module, inputs, *([Value(element=EMPTY)] if "kwargs" in kind else [])]
-        for ref in order.functions(ip, functions(ip, hook)):
+        for ref in order.functions(ip, order.callables(ip, hook)):
             values = [*given, *([output] if kind.startswith("post") else [])]
             found = calls.enter(
                 ip,
@@ -81,17 +81,6 @@ def _run(ip: Interpreter, cell: int, arguments: Arguments, node: ast.Call, frame
             if kind.startswith("post") and found not in (EMPTY, HOST) and found.dep is not Dep.BOTTOM:
                 output = found
     return output
-
-
-def functions(ip: Interpreter, value: Value) -> frozenset[FunctionRef]:
-    """The functions that a callable value may be: functions, bound methods, instances with `__call__`."""
-    found = value.defs
-    for cell in value.objs:
-        cls = ip.heap[cell].cls
-        method = ip.classes.method(cls, "__call__") if cls is not None else None
-        if method is not None:
-            found |= {FunctionRef(method, cell)}
-    return found
 
 
 def _like(arguments: Arguments) -> Value:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from typing import TYPE_CHECKING
 
-from . import collating, row_loops
+from . import collating, order, row_loops
 from .joins import join, join_all
 from .local import deep_sources
 from .replacing import replace
@@ -90,7 +90,7 @@ def batch(ip: Interpreter, loader: Value, frame: Frame) -> Value:
     _feed_with_others(ip, loader.sources, frame)
     sharded = ip.assume_feeds or bool(loader.sources & (ip.sites.feeds | ip.sites.sharded))
     frame.alive.setdefault(_loop(frame), set()).add(loader.sources)
-    collated = any(ip.heap[cell].attrs.get("collate_fn", EMPTY).defs for cell in loader.objs)
+    collated = any(order.callables(ip, ip.heap[cell].attrs.get("collate_fn", EMPTY)) for cell in loader.objs)
     return fill(ip, shape, loader.sources if sharded else frozenset(), sharded, collated)
 
 
@@ -177,7 +177,7 @@ def _structure(ip: Interpreter, cell: int, frame: Frame) -> Value:
     """Structure of a loader's batch: of what its collate function returns, else of its dataset's samples."""
     attrs = ip.heap[cell].attrs
     collate = attrs.get("collate_fn", EMPTY)
-    if collate.defs:
+    if order.callables(ip, collate):
         sample = sample_of(ip, attrs.get("dataset", EMPTY), frame)
         return leafless(ip, collating.batch(ip, collate, sample, frame), True)
     if (collate.ref and not collate.ref.endswith(".default_collate")) or collate.objs:

@@ -12,6 +12,7 @@ from . import (
     containers,
     expressions,
     hooks,
+    library_losses,
     losscalls,
     losses,
     naming,
@@ -209,7 +210,9 @@ def _library_module(
         return Value(items=(_same(values), loss))
     value = _same(values)
     library = last == "<dynamic>" or not (ref or "").startswith("torch.nn.")
-    return replace(value, opaque=True) if library and value.is_sample else value
+    if not library or not value.is_sample:
+        return value
+    return replace(value, opaque=True, batch=replace(value.batch, by=library_losses.divisor(ip, ref, arguments)))
 
 
 def _same(values: list[Value]) -> Value:

@@ -19,6 +19,17 @@ Node = TypeVar("Node", bound=ast.AST)
 Key = tuple[int, int, tuple[object, ...]]
 
 
+def callables(ip: Interpreter, value: Value) -> frozenset[FunctionRef]:
+    """The functions that a callable value may be: functions, bound methods, instances with `__call__`."""
+    found = value.defs
+    for cell in value.objs:
+        cls = ip.heap[cell].cls
+        method = ip.classes.method(cls, "__call__") if cls is not None else None
+        if method is not None:
+            found |= {FunctionRef(method, cell)}
+    return found
+
+
 def functions(ip: Interpreter, refs: Iterable[FunctionRef]) -> list[FunctionRef]:
     """Functions as their texts stand in the program; of one text, as the objects that they are bound to were made."""
     return sorted(refs, key=lambda ref: _key(ip, ref))

@@ -10,6 +10,7 @@ from . import (
     attributes,
     changes,
     combining,
+    divisors,
     edited,
     expressions,
     indexed_wholes,
@@ -114,7 +115,7 @@ def _attribute(ip: Interpreter, target: ast.Attribute, value: Value, frame: Fram
             continue
         if overloaded.assigned(ip, cell, target.attr, value, frame):
             continue
-        ip.heap.store(cell, target.attr, replace(value, arrival=None))
+        ip.heap.store(cell, target.attr, divisors.stored(ip, cell, replace(value, arrival=None), frame))
         ahead.kept(ip, value)
         if Role.MODEL in ip.heap[cell].roles:
             adopt(ip, cell, _registered(ip, value))
@@ -174,6 +175,7 @@ def _item(ip: Interpreter, target: ast.Subscript, value: Value, frame: Frame) ->
         ip.bind(target.value.id, ranks.added(base, ranks.held(ip, value)), frame)
     for cell in base.objs:
         ip.heap.outlive(cell, value)
+        value = divisors.stored(ip, cell, value, frame)
         if isinstance(index.const, str):
             ip.heap.store(cell, index.const, value)
         ip.heap.add(cell, keep(ip, cell, value, frame, statement))

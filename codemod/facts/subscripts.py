@@ -12,6 +12,7 @@ from . import (
     deciding,
     expressions,
     indexed_wholes,
+    library_losses,
     loops,
     modules,
     moving,
@@ -161,8 +162,10 @@ def _of_sample(ip: Interpreter, base: Value, index: Value, node: ast.Subscript, 
     """Index of a tensor with a batch dimension, or of a batch of unknown structure."""
     first = node.slice.elts[0] if isinstance(node.slice, ast.Tuple) and node.slice.elts else node.slice
     key = first.value if isinstance(first, ast.Constant) and not isinstance(node.slice, ast.Tuple) else None
+    if library_losses.is_loss(base, key):
+        return library_losses.of_output(base)
     if isinstance(key, str) or (base.opaque and key is not None):
-        return replace(base, opaque=False)
+        return replace(base, opaque=False, batch=replace(base.batch, by=None))
     parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     values = index.items if index.items is not None and isinstance(node.slice, ast.Tuple) else (index,)
     return _index_rows(ip, base, list(zip(parts, values)), node, frame)

@@ -34,7 +34,10 @@ UNTOLD = "No samples can be told apart in what this step trains on: every proces
 
 def report(files: list[Facts], ip: Interpreter) -> None:
     """Add a finding about training steps that are not sharded, where there are any."""
-    steps = [(facts, step) for facts in files for step in facts.steps if step.forwards or step.backwards]
+    every = [(facts, step) for facts in files for step in facts.steps]
+    steps = [(facts, step) for facts, step in every if step.forwards or step.backwards]
+    if not steps and not (ip.sites.feeds or ip.sites.splits):
+        steps = every  # its forward and its backward are in other functions, and nothing is sharded anywhere
     whole = [(facts, step) for facts, step in steps if not _is_sharded(ip, step)]
     if not whole:
         return
