@@ -10,7 +10,7 @@ from . import divisors, library_losses, modules, order, packing, pieces, sinks
 from .joins import join, join_all
 from .ranks import WRAPPER
 from .replacing import replace
-from .values import COUNTED, EMPTY, GLOBAL, HOST, Batch, Dep, FunctionRef, Role, Value, tensor, union
+from .values import COUNTED, EMPTY, GLOBAL, HOST, Batch, Dep, FunctionRef, Role, Value, union
 
 if TYPE_CHECKING:
     from .interpreter import Frame, Interpreter

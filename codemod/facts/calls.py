@@ -288,9 +288,9 @@ def _bind_parameters(ip: Interpreter, ref: FunctionRef, given: dict[int | str, V
 
 def _not_named(ip: Interpreter, default: ast.expr | None, given: dict[int | str, Value]) -> Value:
     """A parameter that no argument names: it may be in a mapping that is unpacked, unless its default is no `None`."""
-    if default is None or (isinstance(default, ast.Constant) and default.value is None):
-        if NAMED_STAR in given:
-            return given[NAMED_STAR]
+    may_be = default is None or (isinstance(default, ast.Constant) and default.value is None)
+    if may_be and NAMED_STAR in given:
+        return given[NAMED_STAR]
     return EMPTY if default is None else ip.sites.values.get(default, EMPTY)
 
 

@@ -11,7 +11,7 @@ from .heap import VARS
 from .losses import is_pure
 from .places import stands_in
 from .replacing import replace
-from .values import Batch, Dep, FunctionRef, Value
+from .values import VARIES, Batch, Dep, FunctionRef, Value
 
 if TYPE_CHECKING:
     from .arguments import Arguments
@@ -102,7 +102,10 @@ def _renamed(ip: Interpreter, by: str, ref: FunctionRef, arguments: Arguments, n
     """The divisor's text with parameters replaced by arguments, `None` if a local name is in it."""
     given = _given(ip, ref, arguments, node)
     tree = _of_parameters(ref.node, ast.parse(by, mode="eval").body)
-    if tree is None or any(given.get(part.id, "") is None for part in ast.walk(tree) if isinstance(part, ast.Name)):
+    for part in ast.walk(tree) if tree is not None else ():
+        if isinstance(part, ast.Name) and part.id not in given:
+            given[part.id] = _of_module(ip, part.id, ref.node, node)
+    if tree is None or any(given[part.id] is None for part in ast.walk(tree) if isinstance(part, ast.Name)):
         return None
 
     class Rename(ast.NodeTransformer):
@@ -130,6 +133,16 @@ def _of_parameters(function: ast.AST, by: ast.expr, depth: int = 4) -> ast.expr 
             return name if value is None else ast.parse(ast.unparse(value), mode="eval").body
 
     return _of_parameters(function, Write().visit(ast.parse(ast.unparse(by), mode="eval").body), depth - 1)
+
+
+def _of_module(ip: Interpreter, name: str, function: ast.AST, call: ast.Call) -> str | None:
+    """What a name that is no parameter of a function is where it is called: a number of another file is written out."""
+    if ip.names.module(function) is ip.names.module(call):
+        return name
+    there, here = (ip.frame_of(node).env.get(name) for node in (function, call))
+    if there is None or (there == here and there.const is not VARIES):
+        return name if there == here else None
+    return repr(there.const) if type(there.const) is int else None
 
 
 def _bindings(function: ast.AST) -> dict[str, list[ast.expr | None]]:

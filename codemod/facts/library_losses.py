@@ -1,4 +1,4 @@
-"""By what the loss of a library's model divides: `model(**batch).loss` of transformers, which leaves out targets of -100.
+"""By what the loss of a library's model divides: `model(**batch).loss` of transformers leaves out targets of -100.
 
 A slice whose texts are short has fewer targets than the next, so its mean must not weigh as much. Where a model
 classifies samples, or its targets are numbers, there are as many in each row, and counting them is counting rows.
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .arguments import Arguments
     from .interpreter import Interpreter
 
+UNKNOWN_LOSS = "it is not known by what this model of a library divides its loss"
 _SHIFTED = re.compile(r"CausalLM|LMHeadModel$|DoubleHeadsModel$")
 _COUNTED = re.compile(
     r"Seq2SeqLM|MaskedLM|Classification|MultipleChoice|NextSentencePrediction|Segmentation"
@@ -44,7 +45,7 @@ def _has_labels(arguments: Arguments) -> bool:
 def of_output(output: Value) -> Value:
     """The loss in what a model of a library returns."""
     if output.batch.by == UNTOLD:
-        return Value(batch=Batch(Dep.UNKNOWN, reason="it is not known by what this model of a library divides its loss"))
+        return Value(batch=Batch(Dep.UNKNOWN, reason=UNKNOWN_LOSS))
     return tensor(Batch(Dep.PENDING, kind="mean", by=output.batch.by), output)
 
 

@@ -71,7 +71,9 @@ def of_module(ip: Interpreter, name: str, call: ast.Call, creation: ast.Call) ->
     if made is None or given is None:
         return Loss(name, None, None, UNPACKED)
     holder = ip.text(call.func)
-    return _loss(ip, name, made, given, {key: f"{holder}.{key}" for key in made})
+    at_once = call.func is creation and all(map(is_pure, made.values()))  # nn.CrossEntropyLoss(ignore_index=0)(x, y)
+    texts = {key: ip.text(node) if at_once else f"{holder}.{key}" for key, node in made.items()}
+    return _loss(ip, name, made, given, texts)
 
 
 def _given(call: ast.Call, parameters: list[str], *, may_star: bool = False) -> dict[str, ast.expr] | None:

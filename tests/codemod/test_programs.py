@@ -237,3 +237,49 @@ for _ in range(3):
     assert result.exit_code == 1
     assert "script.py:10:9 DST202 error: " in result.stderr
     assert (project / "script.py").read_text() == script
+
+
+NETS = """\
+import torch.nn as layers
+import torch.nn.functional as F
+
+PAD = 0
+
+
+class Net(layers.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc = layers.Linear(4, 3)
+
+    def forward(self, x, labels):
+        return F.cross_entropy(self.fc(x), labels, ignore_index=PAD)
+"""
+TRAINS_NET = """\
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+from nets import Net
+
+PAD = 7
+model = Net()
+opt = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in DataLoader(TensorDataset(torch.randn(20, 4), torch.randint(0, 3, (20,))), batch_size=4):
+    opt.zero_grad()
+    loss = model(x, y)
+    loss.backward()
+    opt.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("option", "expected"),
+    [
+        ("PAD", "by=(y != 0).sum())"),
+        ("layers.PAD", "DST116"),
+    ],
+)
+def test_a_divisor_in_names_of_another_file(project: Path, option: str, expected: str) -> None:
+    (project / "nets.py").write_text(NETS.replace("=PAD", f"={option}"))
+    (project / "train.py").write_text(TRAINS_NET)
+    result = run("train.py", "--diff")
+    assert expected in result.stdout + result.stderr
