@@ -40,8 +40,12 @@ def of_text(ip: Interpreter, node: ast.AST, value: Value, frame: Frame) -> str |
 
 
 def _parts(node: ast.AST) -> Iterator[ast.expr]:
-    """Members that an expression reads of what holds them: `batch[1]`, `batch["image"]`, `sample.image`."""
+    """Names that an expression reads, then members of what holds them: `batch[1]`, `batch["image"]`, `sample.image`."""
+    yield from (part for part in ast.walk(node) if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Load))
+    called = {part.func for part in ast.walk(node) if isinstance(part, ast.Call)}
     for part in ast.walk(node):
+        if part in called:
+            continue  # a method
         held = part
         while isinstance(held, (ast.Attribute, ast.Subscript)):
             if isinstance(held, ast.Subscript) and not isinstance(held.slice, ast.Constant):
