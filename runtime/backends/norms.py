@@ -21,6 +21,7 @@ from .managed import stand_in
 
 WIDENING = ("cuda",)  # devices whose autocast computes these layers in fp32
 LOWER = (torch.bfloat16, torch.float16)
+_to: Callable[[Tensor, torch.dtype], Tensor] = torch._C.TensorBase.to  # that of `Tensor` notes what it copies
 
 
 def join_casts(root: nn.Module) -> None:
@@ -76,24 +77,25 @@ class _Norm(torch.autograd.Function):
     @classmethod
     def run(cls, ctx: Any, input: Tensor, weight: Any, bias: Any, option: Any, eps: float) -> Tensor:
         """The forward, in fp32."""
+        wide = _wide(weight), _wide(bias)
         with torch.autocast(input.device.type, enabled=False):
-            result, *kept = cls.values(_wide(input), _wide(weight), _wide(bias), option, eps)
-        ctx.save_for_backward(input, weight, bias, *kept)
+            result, *kept = cls.values(_wide(input), *wide, option, eps)
+        ctx.save_for_backward(input, weight, bias, *wide, *kept)  # weight and bias are small
         ctx.options = option, eps
         return result
 
     @classmethod
     def back(cls, ctx: Any, grad: Tensor) -> tuple[Any, ...]:
         """The backward, in fp32; gradients in the types of what they are of."""
-        input, weight, bias, *kept = ctx.saved_tensors
+        input, weight, bias, wide_weight, wide_bias, *kept = ctx.saved_tensors
         option, eps = ctx.options
         mask = list(ctx.needs_input_grad[:3])
         with torch.autocast(input.device.type, enabled=False):
             if torch.is_grad_enabled():  # to be differentiated again
                 return cls._again(grad, (input, weight, bias), option, eps, mask)
-            found = cls.gradients(grad, kept, _wide(input), _wide(weight), _wide(bias), option, mask)
+            found = cls.gradients(grad, kept, _wide(input), wide_weight, wide_bias, option, mask)
         pairs = zip(found, (input, weight, bias), mask, strict=True)
-        return (*(g.to(x.dtype) if needed else None for g, x, needed in pairs), None, None)
+        return (*(_to(g, x.dtype) if needed else None for g, x, needed in pairs), None, None)
 
     @classmethod
     def _again(cls, grad: Tensor, inputs: Any, option: Any, eps: float, mask: list[bool]) -> tuple[Any, ...]:
@@ -156,7 +158,7 @@ class _Group(_Norm):
 
 def _wide(tensor: Any) -> Any:
     """In fp32, as autocast makes it."""
-    return tensor if tensor is None else tensor.to(torch.float32)
+    return tensor if tensor is None else _to(tensor, torch.float32)
 
 
 def _narrow(*tensors: Tensor | None) -> bool:
