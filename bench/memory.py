@@ -201,7 +201,9 @@ def search(fits: Callable[[int], bool], first: int, most: int) -> Found:
 def told(name: str, found: Found, rows: dict[int, Row]) -> str:
     """One line."""
     if not found.largest:
-        return f"  {name:36} none trains"
+        return (
+            f"  {name:36} {'none trains' if rows and all(row.error for row in rows.values()) else 'the time was over'}"
+        )
     row = rows[found.largest]
     size = parameters(row.model) / 1e9
     return (

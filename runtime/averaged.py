@@ -10,8 +10,10 @@ from torch import Tensor
 
 from .collectives import nothing
 from .state import require, state
+from .uncompiled import uncompiled
 
 
+@uncompiled
 def averaged(x: Any, by: Any = None) -> Any:
     """A sum over the global batch divided by a count of it, weighted in its accumulation window as a mean is.
 

@@ -19,6 +19,7 @@ from .guard import any as any_rank
 from .guard import by_itself, on_main
 from .meeting import meet
 from .state import DistifyError, require, state
+from .uncompiled import uncompiled
 from .wholes import Wholes
 from .writing import explained
 
@@ -27,6 +28,7 @@ class UnsafeFile(DistifyError, pickle.UnpicklingError):
     """A file holds more than tensors and plain containers, and `load` was not told that its source is trusted."""
 
 
+@uncompiled
 def save(obj: Any, f: Any, *more: Any, **options: Any) -> None:
     """Write what the original would write, once, in place of `torch.save`; a collective.
 
@@ -78,6 +80,7 @@ def _write(obj: Any, path: str, more: tuple[Any, ...], options: dict[str, Any]) 
         shutil.rmtree(folder, ignore_errors=True)
 
 
+@uncompiled
 def load(f: Any, map_location: Any = None, *more: Any, **options: Any) -> Any:
     """Read a file of `save` or `torch.save` on every rank, in place of `torch.load`; a collective.
 
@@ -132,6 +135,7 @@ def _here(storage: Any, place: str) -> Any:
     return storage if state.device.type == "cpu" else storage.cuda(state.device.index)
 
 
+@uncompiled
 def state_dict(obj: Any, prefix: str = "", host: bool = True) -> dict[str, Any]:
     """`obj.state_dict()` with the original's keys, shapes and dtypes, whole, on all ranks; a collective.
 
@@ -161,6 +165,7 @@ def state_dict(obj: Any, prefix: str = "", host: bool = True) -> dict[str, Any]:
     return found
 
 
+@uncompiled
 def load_state_dict(obj: Any, state_dict: dict[str, Any], prefix: str = "", **options: Any) -> Any:
     """`obj.load_state_dict(state_dict, **options)` from the original's form; a collective.
 

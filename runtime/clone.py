@@ -12,6 +12,7 @@ from torch import nn
 from .batchnorm import share_statistics
 from .collectives import together
 from .state import require
+from .uncompiled import uncompiled
 
 HOOKS = (
     "_forward_pre_hooks",
@@ -34,6 +35,7 @@ ZERO3 = (
 )
 
 
+@uncompiled
 def clone(model: nn.Module) -> nn.Module:
     """A copy of a model with whole parameters on this rank, not managed by the runtime; in place of `copy.deepcopy`.
 

@@ -11,8 +11,10 @@ from torch import Tensor
 from .collectives import accumulator, all_reduce, arriving, enroll, leaf_if, nothing, same_shape, wants_gradient
 from .reduce import as_tensor, batch_of, flag
 from .state import DistifyError, require, state
+from .uncompiled import uncompiled
 
 
+@uncompiled
 def max(x: Any, of: Any = None) -> Any:
     """Largest over the global batch of what each rank found in its slice.
 
@@ -29,6 +31,7 @@ def max(x: Any, of: Any = None) -> Any:
     return _extreme("max", x, of)
 
 
+@uncompiled
 def min(x: Any, of: Any = None) -> Any:
     """Smallest over the global batch of what each rank found in its slice; else as `max`."""
     return _extreme("min", x, of)

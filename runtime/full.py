@@ -11,8 +11,10 @@ from torch import Tensor, nn
 from .backends.base import CUTTING
 from .collectives import together
 from .state import require
+from .uncompiled import uncompiled
 
 
+@uncompiled
 def full(x: Any) -> Any:
     """The whole tensors of parameters that may lie in parts, for regularisers, norms and histograms; differentiable.
 

@@ -13,8 +13,10 @@ from .collectives import arriving, enroll, exchange, gather_objects, leaf_if, no
 from .lost import reach
 from .meeting import meet
 from .state import DistifyError, require, state
+from .uncompiled import uncompiled
 
 
+@uncompiled
 def gather(x: Any, dim: int = 0, of: Any = None) -> Any:
     """The whole batch on every rank, rows in the original's order.
 

@@ -15,8 +15,10 @@ from .meeting import meet
 from .own import own
 from .state import DistifyError, require
 from .trace import trace
+from .uncompiled import uncompiled
 
 
+@uncompiled
 def backward(
     loss: Tensor,
     retain_graph: bool | None = None,
@@ -77,6 +79,7 @@ def backward(
             window.corrected = correction
 
 
+@uncompiled
 def grad(
     outputs: Tensor | Sequence[Tensor],
     inputs: Tensor | Sequence[Tensor],

@@ -19,6 +19,7 @@ from .collectives import from_main, gather_objects, together
 from .lost import reach
 from .meeting import meet
 from .state import DistifyError, require, state
+from .uncompiled import uncompiled
 
 Result = TypeVar("Result")
 
@@ -33,6 +34,7 @@ class RankFailed(DistifyError):
         return str(self.args[0]) if self.args else ""
 
 
+@uncompiled
 def on_main(function: Callable[..., Result], *args: Any, **kwargs: Any) -> Result | None:
     """Call a function on rank 0 only, while the others wait.
 
@@ -192,6 +194,7 @@ def fetching() -> bool:
     return bool(state.extra.get("fetching")) or get_worker_info() is not None
 
 
+@uncompiled
 def barrier() -> None:
     """Wait until all ranks are here.
 
@@ -202,6 +205,7 @@ def barrier() -> None:
     any(False, _caller="barrier")
 
 
+@uncompiled
 def any(flag: Any, *, _caller: str = "any") -> bool:
     """Whether the flag is true on at least one rank: a decision that all ranks take alike.
 

@@ -15,8 +15,10 @@ from .overflow import skips_by_itself, told
 from .state import DistifyError, State, require, state
 from .steps import Steps, steps
 from .trace import trace
+from .uncompiled import uncompiled
 
 
+@uncompiled
 def clip_grad_norm_(
     parameters: Tensor | Iterable[Tensor],
     max_norm: float,
@@ -46,6 +48,7 @@ def clip_grad_norm_(
     return run.backend.clip_grad_norm_(found, float(max_norm), float(norm_type), error_if_nonfinite)
 
 
+@uncompiled
 def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:
     """Clamp each element of the gradients to `[-clip_value, clip_value]`; unscales them first (fp16).
 
@@ -81,6 +84,7 @@ def _unscale_owners(run: State, parameters: list[Tensor]) -> None:
             scaler.unscale(run.backend, optimizer)
 
 
+@uncompiled
 def step(optimizer_or_scheduler: Any, *args: Any, closure: Callable[[], Any] | None = None) -> Any:
     """Step an optimizer, or a scheduler.
 

@@ -16,6 +16,7 @@ from .lost import reach
 from .meeting import mark, meet, on, watch_forward
 from .optim import register_guard
 from .state import State, require
+from .uncompiled import uncompiled
 
 CHUNK = 64 << 20  # bytes of one broadcast
 
@@ -30,6 +31,7 @@ class Loose(nn.Module):
         self._parameters["tensor"] = tensor  # type: ignore[assignment]  # it need not be an nn.Parameter
 
 
+@uncompiled
 def prepare(*objects: Any) -> Any:
     """Hand modules and their optimizers to the run, once they are built, before the first forward.
 

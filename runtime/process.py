@@ -42,8 +42,10 @@ from .saved_files import CheckpointError
 from .state import DistifyError, require, state
 from .streams import Streams
 from .trace import unwritable
+from .uncompiled import uncompiled
 
 
+@uncompiled
 def init(
     *,
     backend: str | None = None,
@@ -187,6 +189,7 @@ def share_streams() -> None:
         streams.restore(theirs)
 
 
+@uncompiled
 def shutdown() -> None:
     """Leave the run: destroys the process group if `init` created it. Happens by itself at exit.
 

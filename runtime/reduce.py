@@ -25,9 +25,11 @@ from .collectives import (
 )
 from .meeting import form, meet, on
 from .state import DistifyError, State, require, state
+from .uncompiled import uncompiled
 from .window import Window
 
 
+@uncompiled
 def mean(x: Any, by: Any = None, of: Any = None) -> Any:
     """Mean over the global batch of what each rank averaged over its slice.
 
@@ -57,6 +59,7 @@ def mean(x: Any, by: Any = None, of: Any = None) -> Any:
     return found if back is None else back(found)
 
 
+@uncompiled
 def sum(x: Any, of: Any = None) -> Any:
     """Sum over the global batch of what each rank summed over its slice.
 

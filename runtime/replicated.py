@@ -10,10 +10,12 @@ import torch
 
 from .state import require, state
 from .streams import Streams
+from .uncompiled import uncompiled
 
 KEPT = 2048  # draws that a recomputation can repeat: 5 kB each, more than a step of any model we know makes
 
 
+@uncompiled
 def replicated(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Call a random function on the stream that all ranks share, as the original draws outside of samples.
 

@@ -17,10 +17,12 @@ from .saved_files import CheckpointError
 from .saved_load import Loading
 from .saved_run import collect
 from .state import DistifyError, State, require
+from .uncompiled import uncompiled
 
 Result = TypeVar("Result")
 
 
+@uncompiled
 def save_state(folder: str | os.PathLike[str], /, *, keep: int = 1, asynchronous: bool = False, **given: Any) -> str:
     """Write a checkpoint of the whole run into a folder; a collective.
 
@@ -111,6 +113,7 @@ def reason(error: BaseException) -> str:
     return text if isinstance(error, (OSError, CheckpointError)) else f"{type(error).__name__}: {text}"
 
 
+@uncompiled
 def load_state(folder: str | os.PathLike[str], /, **objects: Any) -> dict[str, Any]:
     """Go on from a checkpoint of `save_state`, once everything is built and prepared; a collective.
 
@@ -166,6 +169,7 @@ def _read(run: State, path: str, record: dict[str, Any], objects: dict[str, Any]
     return loading
 
 
+@uncompiled
 def latest(folder: str | os.PathLike[str]) -> str | None:
     """The newest complete checkpoint in a folder of `save_state`, `None` if there is none; the same on all ranks.
 

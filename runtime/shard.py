@@ -19,6 +19,7 @@ from .passes import BatchIterator
 from .positions import Position
 from .state import require, state
 from .tracked import track
+from .uncompiled import uncompiled
 from .workers import PrivateFetcher, PrivateWorker
 
 Loader = TypeVar("Loader", bound="DataLoader[Any]")
@@ -48,6 +49,7 @@ class Sharding:
     ahead: bool
 
 
+@uncompiled
 def shard(loader: Loader) -> Loader:
     """Give this rank its slices of a DataLoader's batches.
 

@@ -14,10 +14,12 @@ from .collate import take
 from .collectives import together
 from .slicing import SliceError, by_size, is_array
 from .state import require, state
+from .uncompiled import uncompiled
 
 Structure = TypeVar("Structure")
 
 
+@uncompiled
 def split(batch: Structure, dim: int = 0) -> Structure:
     """Cut a batch that every rank holds whole, and take this rank's rows.
 
@@ -57,6 +59,7 @@ def split(batch: Structure, dim: int = 0) -> Structure:
     return cut
 
 
+@uncompiled
 def draw(function: Callable[..., Any], *args: Any, of: Any = None, **kwargs: Any) -> Any:
     """Call a random function at the size of the whole batch and take this rank's rows: the original's very numbers.
 

@@ -18,8 +18,10 @@ from typing import Any
 from .collectives import together
 from .guard import any as any_rank
 from .state import DistifyError, require, state
+from .uncompiled import uncompiled
 
 
+@uncompiled
 def stopping() -> bool:
     """Whether any process of the run got SIGTERM since this was first called; all ranks say so in the same call.
 

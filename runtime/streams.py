@@ -20,6 +20,7 @@ from torch import nn
 
 from .numpy_stream import NumpyStream
 from .state import DistifyError, state
+from .uncompiled import uncompiled
 
 MASK = (1 << 64) - 1
 DRAWING = (nn.modules.dropout._DropoutNd, nn.RNNBase, nn.MultiheadAttention, nn.RReLU)
@@ -254,6 +255,7 @@ class Streams:
 
 
 # The hooks are plain functions that look the streams up, so that a prepared module can be copied and pickled.
+@uncompiled
 def enter_forward(module: nn.Module, args: Any) -> None:
     """Forward pre-hook of prepared modules."""
     if state.extra.get("whole"):
@@ -285,6 +287,7 @@ def _repeated() -> bool:
     return outside and torch._C._current_graph_task_id() != -1
 
 
+@uncompiled
 def leave_forward(module: nn.Module, args: Any, output: Any) -> None:
     """Forward hook of prepared modules; called after a failed forward too."""
     if state.streams is not None:

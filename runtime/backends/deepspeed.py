@@ -26,7 +26,7 @@ from .managed import clears_all, clears_parts, copies_whole, keeps_type, roots, 
 from .meta import load_through_meta
 from .norms import join_casts
 from .opened import opened_engines
-from .outputs import spare_void
+from .outputs import watch_outputs
 from .parts import Part, PartedGradients
 from .watch import Watch
 from .whole_state import gather_all, module_state
@@ -68,7 +68,8 @@ class DeepSpeed(PartedGradients):
         Raises:
             DistifyError: an optimizer can't work on parts, or modules and optimizers don't pair up.
         """
-        modules = roots([getattr(module, "_orig_mod", module) for module in modules])  # hooks go into what is compiled
+        given = {getattr(module, "_orig_mod", module): module for module in modules}  # hooks go into what is compiled
+        modules = roots(list(given))
         check(modules, optimizers, self.of)
         for owned, optimizer in engines_of(modules, optimizers):
             made = (Zero3 if self.stage == 3 else Zero12)(self.deepspeed, owned, optimizer, self.stage, self.watch)
@@ -78,7 +79,7 @@ class DeepSpeed(PartedGradients):
                 self.of.update(dict.fromkeys(module.parameters(), made))
                 copies_whole(module, self)
                 keeps_type(module, self.name)
-                module.register_forward_hook(spare_void)
+                watch_outputs(module, given[module])
                 clears_parts(module, self)
                 if self.dtype is not None:
                     join_casts(module)

@@ -47,8 +47,11 @@ def room(root: nn.Module) -> int | None:
     device = state.device
     if device is None or device.type != "cuda":
         return None
-    free = torch.cuda.mem_get_info(device)[0]
-    free += torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    free, total = torch.cuda.mem_get_info(device)
+    held = torch.cuda.memory_reserved(device)
+    if hasattr(torch.cuda, "get_per_process_memory_fraction"):  # since torch 2.8; 1 unless the script set it
+        free = min(free, int(torch.cuda.get_per_process_memory_fraction(device) * total) - held)
+    free += held - torch.cuda.memory_allocated(device)
     free += sum(p.nbytes for p in root.parameters() if p.device.type == "cuda")
     return min(int(found) for found in gather_objects(free))
 

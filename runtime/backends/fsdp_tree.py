@@ -15,6 +15,8 @@ from torch import Tensor, nn
 from torch.distributed.fsdp import FSDPModule
 from torch.distributed.fsdp._fully_shard._fsdp_state import FSDPState
 
+from ..uncompiled import uncompiled
+
 
 class Tree:
     """A sharded model: its groups, and what they show.
@@ -39,6 +41,7 @@ class Tree:
                 unit.unshard()
                 self.refresh()
 
+    @uncompiled
     def refresh(self) -> None:
         """Before an outermost entry: drop gathered parameters, which may be older than the shards."""
         for found in self.states:
@@ -47,6 +50,7 @@ class Tree:
             if group.is_unsharded:
                 group._to_sharded()
 
+    @uncompiled
     def hide(self) -> None:
         """After an outermost entry: show the shards again, or drop what no backward will need."""
         if not torch.is_grad_enabled():
@@ -57,6 +61,7 @@ class Tree:
                 for shard in group.fsdp_params:
                     shard._setattr_on_modules(shard.sharded_param)
 
+    @uncompiled
     def show(self) -> None:
         """In a backward: recomputed forwards need the gathered parameters in place."""
         for group in self.groups:
@@ -112,6 +117,7 @@ class Tree:
             if group._orig_dtype is None and any(s.sharded_param.requires_grad for s in group.fsdp_params):
                 group._init_mp_dtypes()  # all of it was frozen when the model was prepared
 
+    @uncompiled
     def complete(self, outputs: list[Tensor]) -> None:
         """At the end of an outermost entry: end the forwards of groups of which only some blocks have run.
 
@@ -123,6 +129,7 @@ class Tree:
                 blocks_to_run(found).clear()
                 found._post_forward(self.root, (), outputs)  # the backward of the outputs gathers the group again
 
+    @uncompiled
     def idle(self) -> bool:
         """Whether no forward and no backward of the model is running."""
         return self.states[-1]._state_ctx.iter_forward_root is None and torch._C._current_graph_task_id() == -1

@@ -12,6 +12,7 @@ from torch.optim import Optimizer
 
 from ..clone import own_class, whole_copy
 from ..state import DistifyError
+from ..uncompiled import uncompiled
 
 
 class Keeper(Protocol):
@@ -111,6 +112,7 @@ def clears_all(owner: nn.Module | Optimizer, parameters: Callable[[], Sequence[T
     """Let `zero_grad` of a module or optimizer also drop what was accumulated outside of `.grad`."""
     original = owner.zero_grad
 
+    @uncompiled
     @functools.wraps(original)
     def zero_grad(*args: Any, **kwargs: Any) -> None:
         to_none = kwargs.get("set_to_none", args[0] if args else True)
