@@ -18,6 +18,7 @@ from . import (
     naming,
     numbered,
     packing,
+    single_rows,
 )
 from .joins import join_all
 from .local import is_local
@@ -114,7 +115,7 @@ def _reached(
         for origin, dim in _origins(value):
             if dim is None and _is_weak(value) and not _is_understood(ip, cell):
                 ip.whole[origin] = None
-            elif _is_training(ip, origin, frame):
+            elif _is_training(ip, origin, frame) and not single_rows.is_looked_at(ip, origin, node, frame):
                 place = naming.after_filling(ip, origin, operand, frame)
                 combining.split(ip, place, dim)
                 if value.size0 is not None:
