@@ -24,6 +24,8 @@ def code_of(word: str) -> str:
     if name in CODES:
         return name
     corrected = name[:3] + name[3:].replace("O", "0").replace("I", "1").replace("L", "1")
+    if not any(map(str.isdigit, word)):  # every code would be as near
+        raise UnknownCode(f"unknown code '{word}': codes are like DST101 (distify rules lists all)")
     (close,) = difflib.get_close_matches(corrected, CODES, 1, 0.0)
     raise UnknownCode(f"unknown code '{word}', did you mean '{close}'? (distify rules lists all)")
 

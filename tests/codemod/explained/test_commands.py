@@ -53,6 +53,10 @@ def test_a_typo(word: str, nearest: str) -> None:
     assert result.stdout == ""
 
 
+def test_a_word_that_is_like_no_code() -> None:
+    assert "unknown code 'loader': codes are like DST101" in run("explain", "loader").stderr
+
+
 def test_rules() -> None:
     result = run("rules")
     assert result.exit_code == 0
