@@ -42,6 +42,12 @@ def check(modules: Sequence[nn.Module], optimizers: Sequence[Optimizer], known: 
                 "fp32 parameters and makes its copies of lower precision itself: build the model in fp32 and pass "
                 "precision='bf16' or 'fp16' to runtime.init(), or use backend='fsdp'."
             )
+        empty = next((n for n, p in module.named_parameters() if p.requires_grad and not p.numel()), None)
+        if empty is not None:
+            raise DistifyError(
+                f"{WHERE}: parameter {empty!r} of {type(module).__name__} has no elements, and DeepSpeed can't cut it: "
+                "leave it out, or use backend='fsdp'."
+            )
         if sparse_parameters(module):
             raise DistifyError(
                 f"{WHERE}: {type(module).__name__} has an embedding with sparse=True, which ZeRO can't reduce. Set "

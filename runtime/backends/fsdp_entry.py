@@ -54,7 +54,7 @@ class Gate:
         refuse_alone()
         outermost = self.tree.idle()
         if outermost:
-            self.tree.refresh()
+            self.tree.enter()
         self.state._pre_forward(self.module, NO_ARGUMENTS, {})  # arguments stay where the user put them
         outputs: list[Tensor] = []
         before = state.recorded
@@ -135,8 +135,8 @@ def _around_block(unit: Any, tree: Tree) -> None:
     def before(module: nn.Module, args: Any) -> None:
         if tree.idle():
             refuse_alone()
+            tree.enter()
             tree.entered = unit
-            tree.refresh()
 
     def after(module: nn.Module, args: Any, output: Any) -> None:
         if tree.entered is unit:  # not for blocks within: a group runs until the outermost entry ends

@@ -115,6 +115,7 @@ def plan(
             if group.cast:
                 kept.update(others)
     made.whole = [p for p in root.parameters() if p in kept]
+    made.groups = [g for g in made.groups if root in g.modules or any(p not in kept for p in g.parameters())]
     return _merged(made, root, block, together)
 
 

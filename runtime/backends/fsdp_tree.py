@@ -16,6 +16,7 @@ from torch.distributed.fsdp import FSDPModule
 from torch.distributed.fsdp._fully_shard._fsdp_state import FSDPState
 
 from ..uncompiled import uncompiled
+from .managed import refuse_opened, replaced
 
 
 class Tree:
@@ -34,6 +35,7 @@ class Tree:
         root._get_fsdp_state()._lazy_init()  # fixes the root: blocks may run before it
         self.groups = [group for found in self.states for group in groups_of(found)]
         self.shards = [shard for group in self.groups for shard in group.fsdp_params]
+        self.places = [place for shard in self.shards for place in _places(shard)]
         self.held = False
         self._sync = True
         for unit in units:  # buffers that are made in a forward under inference_mode can't be trained with
@@ -42,8 +44,22 @@ class Tree:
                 self.refresh()
 
     @uncompiled
+    def enter(self) -> None:
+        """Before an outermost entry: what is gathered may be older than the shards.
+
+        Raises:
+            DistifyError: the script has put another parameter in the place of one of them.
+        """
+        refuse_opened()
+        for held, name, shard in self.places:
+            now = held.get(name)
+            if now is not shard.sharded_param and now is not getattr(shard, "_unsharded_param", None):
+                raise replaced(shard._param_fqn or name, "fsdp")
+        self.refresh()
+
+    @uncompiled
     def refresh(self) -> None:
-        """Before an outermost entry: drop gathered parameters, which may be older than the shards."""
+        """Drop gathered parameters."""
         for found in self.states:
             blocks_to_run(found).clear()  # of blocks that a backward has recomputed
         for group in self.groups:
@@ -143,6 +159,13 @@ class Tree:
     def finish(self) -> None:
         """Reduce such gradients."""
         self.root._get_fsdp_state()._root_post_backward_final_callback()
+
+
+def _places(shard: Any) -> list[tuple[dict[str, Any], str, Any]]:
+    """Where the modules hold a parameter: several times if it is shared."""
+    info = shard._module_info
+    owners = [(info.module, info.param_name), *zip(info.shared_modules, info.shared_param_names, strict=True)]
+    return [(module._parameters, name, shard) for module, name in owners]
 
 
 def can_share() -> bool:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from ..clone import own_class, whole_copy
-from ..state import DistifyError
+from ..state import DistifyError, state
 from ..uncompiled import uncompiled
 
 
@@ -45,6 +45,25 @@ class Names:
 
     def of(self, parameter: Tensor) -> str:
         return self.names.get(parameter, "?")
+
+
+def refuse_opened() -> None:
+    """Refuse a forward where parameters are laid open: what gathers them would undo it."""
+    if state.extra.get("whole"):
+        raise DistifyError(
+            "a part of a prepared module was called in a runtime.whole() block, where its parameters are laid open to "
+            "be changed. Call it after the block."
+        )
+
+
+def replaced(name: str, backend: str) -> DistifyError:
+    """What to say where a module holds another parameter than the one that was cut."""
+    return DistifyError(
+        f"parameter {name!r} was replaced or removed after runtime.prepare(), where {backend} manages the parameters: "
+        "the change would be passed by. Change values in place, in a runtime.whole() block: "
+        "with torch.no_grad(): p.copy_(…). Put other parameters, norms of weights or pruning in before "
+        "runtime.prepare(); torch.func.functional_call needs backend='ddp'."
+    )
 
 
 def roots(modules: Sequence[nn.Module]) -> list[nn.Module]:

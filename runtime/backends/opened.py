@@ -13,6 +13,7 @@ from torch.distributed.tensor import DTensor
 from ..collectives import exchange
 from ..state import DistifyError
 from .fsdp_tree import groups_of
+from .managed import replaced
 from .sharded import local, shard_like, whole
 
 if TYPE_CHECKING:
@@ -42,9 +43,13 @@ def opened_shards(backend: FSDP, modules: Sequence[nn.Module], grads: bool) -> I
     try:
         yield
     finally:
+        others = [part for held, name, part in places if held.get(name) is not made[part]]
         _swap(backend, {new: p for p, new in made.items()})
         for held, name, part in places:
             held[name] = part
+    if others:
+        names: dict[Tensor, str] = {p: name for module in modules for name, p in module.named_parameters()}
+        raise replaced(names[others[0]], backend.name)
     for part, new in made.items():
         _check(part, new)
         values = local(shard_like(new, part))

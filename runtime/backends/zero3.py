@@ -12,6 +12,7 @@ from torch import Tensor
 from ..state import state
 from .flats import Flats, Place
 from .zero import Zero
+from .zero3_entry import outside, watch_entries
 from .zero3_hooks import shorten
 from .zero3_linear import sharpen
 from .zero3_methods import open_methods
@@ -52,6 +53,7 @@ class Zero3(Zero):
         zero = self.zero
         sharpen()
         shorten(zero.parameter_offload)
+        watch_entries(zero.parameter_offload, self.modules)
         zero.independent_gradient_partition_epilogue = self._end_of_backward
         zero.partition_grads = self._take_pieces
         zero.gradient_accumulation_dtype = zero.communication_data_type  # pieces come as they were sent
@@ -85,6 +87,7 @@ class Zero3(Zero):
         for mine, piece in runs:
             mine.add_(piece)
 
+    @outside
     def _release(self, parameters: Sequence[Any]) -> None:
         """Give back what is gathered."""
         coming = self.zero.parameter_offload.module.ds_inflight_param_registry
@@ -95,6 +98,7 @@ class Zero3(Zero):
             if p.ds_status.name == "AVAILABLE":
                 p.partition()
 
+    @outside
     def _keep(self, parameters: Sequence[Any]) -> None:
         """Gather parameters, and keep DeepSpeed's hooks from giving them back."""
         coming = self.zero.parameter_offload.module.ds_inflight_param_registry
