@@ -140,6 +140,29 @@ def test_numpy_s_stream_goes_on_after_a_fetch_as_if_there_had_been_none(drawn: i
         np.random.set_state(kept)
 
 
+def test_numpy_s_stream_keeps_the_number_that_a_script_brought_back() -> None:
+    """The same memory as before, with the second number of a pair once more."""
+    from distify.runtime.numpy_stream import NumpyStream
+
+    kept = np.random.get_state()
+    try:
+        stream = NumpyStream(np.random)
+        np.random.seed(0)
+        np.random.randn()
+        before = np.random.get_state()
+        wanted = np.random.randn(3).tolist()
+        for draw in (0, 1, 0):
+            np.random.set_state(before)
+            np.random.randn(draw)
+            stream.begin(5)
+            np.random.randn()
+            stream.end()
+            assert np.random.randn(3 - draw).tolist() == wanted[draw:]
+        assert stream.address is not None
+    finally:
+        np.random.set_state(kept)
+
+
 def test_numpy_s_stream_is_kept_where_its_memory_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:
     from distify.runtime.numpy_stream import NumpyStream
 
