@@ -68,7 +68,7 @@ class NumpyStream:
         self.generator, self.address, self.left, self.memory = found, None, False, b""
         address = getattr(getattr(found, "ctypes", None), "state_address", None)
         owner: Any = getattr(self.random.get_state, "__self__", None)
-        offset = flag_offset(type(owner))
+        offset = flag_offset(owner.__class__)
         kind, keys, position, *_ = self.random.get_state()
         if not isinstance(address, int) or offset is None or kind != "MT19937" or len(keys) != KEYS:
             return

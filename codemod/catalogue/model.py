@@ -41,6 +41,14 @@ ENTRIES = (
         "change them where the model has a name, or use --backend ddp",
     ),
     Code(
+        "DST309",
+        "note",
+        "fullgraph=True taken out",
+        "between two graphs parameters are gathered or values shared; the option changes no number, it only lets torch "
+        "raise an error where a graph ends",
+        "",
+    ),
+    Code(
         "DST351",
         "error",
         "model or optimizer not prepared",

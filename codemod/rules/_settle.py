@@ -68,9 +68,10 @@ class Training:
     def _is_run(self, node: ast.AST) -> bool:
         if id(node) in self._nodes:
             return True
-        return isinstance(node, ast.Call) and any(self._enters(item.node) for item in self._facts.value(node.func).defs)
+        return isinstance(node, ast.Call) and any(self.enters(item.node) for item in self._facts.value(node.func).defs)
 
-    def _enters(self, function: ast.AST) -> bool:
+    def enters(self, function: ast.AST) -> bool:
+        """Whether the body of a function or class does."""
         if id(function) in self._known or id(function) in self._tried:
             return self._known.get(id(function), False)
         first = not self._tried

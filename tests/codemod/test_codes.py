@@ -76,7 +76,7 @@ SAMPLES: dict[str, str | tuple[str, Options]] = {
     "DST115": script("z = out.cumsum(0)"),
     "DST116": script(
         "out = model(x, y)",
-        head="class Other(Net):\n    def forward(self, x, y):\n        z = y.clone()\n"
+        head="class Other(Net):\n    def forward(self, x, y):\n        z = y.clone()\n        z[z > 1] = 1\n"
         "        return F.cross_entropy(self.fc(x), z, ignore_index=-1)",
         before=BUILT,
         step="out.backward()\nopt.step()",
@@ -187,6 +187,7 @@ SAMPLES: dict[str, str | tuple[str, Options]] = {
         Options(accumulate=2),
     ),
     "DST301": script("", before="model = nn.DataParallel(**options)"),
+    "DST309": script("", before="fast = torch.compile(model, fullgraph=True)"),
     "DST305": script("", before="model = nn.DataParallel(model)"),
     "DST306": inside("return self.fc(x).to('cuda:1')").replace("model = Other()", "model = Other().to('cuda:0')"),
     "DST307": script("out.register_hook(print)"),
