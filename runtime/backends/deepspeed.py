@@ -82,7 +82,8 @@ class DeepSpeed(PartedGradients):
                 watch_outputs(module, given[module])
                 clears_parts(module, self)
                 if self.dtype is not None:
-                    join_casts(module)
+                    if self.stage == 3:  # for memory: a node in Python costs the host more than those that it saves
+                        join_casts(module)
                     _autocasts(module)
             clears_all(optimizer, functools.partial(group_parameters, optimizer), self)
 
