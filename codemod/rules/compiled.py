@@ -32,7 +32,7 @@ OPTION = "fullgraph"
 def compiled(facts: Facts, options: Options) -> Iterator[Outcome]:
     """The option goes, with a note."""
     cut = is_cut(facts, options)
-    training = Training(facts)
+    training = facts.worked_out(Training)
     for call in calls(facts, "torch.compile"):
         subject = argument(call, 0, "model")
         parent = facts.parents[call]
