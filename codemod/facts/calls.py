@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from . import (
     attributes,
+    binding,
     builtin,
     divisors,
     expressions,
@@ -14,14 +15,13 @@ from . import (
     instances,
     methods,
     models,
-    naming,
     order,
     partial,
     pieces,
-    sinks,
     statements,
 )
 from .arguments import Arguments
+from .binding import Given
 from .frame import Frame
 from .joins import join_all
 from .places import stands_in
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from .interpreter import Interpreter
 
 MAX_DEPTH = 24
-STAR = "*"
-NAMED_STAR = "**"
 NAMED = "collections.namedtuple."
 
 
@@ -150,30 +148,10 @@ def invoke(
     ip: Interpreter, ref: FunctionRef, arguments: Arguments, node: ast.Call, frame: Frame, forward: bool | None = None
 ) -> Value:
     """Enter a function of the program with evaluated arguments."""
-    given: dict[int | str, Value] = {}
-    for index, (item, value) in enumerate(arguments.positional):
-        given[index + ref.shift] = _passed(ip, item, value, frame)
-    for name, (item, value) in arguments.keywords.items():
-        given[name] = _passed(ip, item, value, frame)
-    if arguments.star is not None:
-        given[STAR] = arguments.star
-    if arguments.rest is not None:
-        given[NAMED_STAR] = _passed(ip, *arguments.rest, frame)
+    given = binding.received(ip, ref, arguments, frame)
     closure = ip.closure(ref.node)
     result = divisors.translate(ip, enter(ip, ref, given, closure, node, frame, forward), ref, arguments, node)
     return _rehome(ip, result, ref.node, node, bool(frame.loops))
-
-
-def _passed(ip: Interpreter, node: ast.expr, value: Value, frame: Frame) -> Value:
-    """What a parameter receives: it remembers which argument expression it was.
-
-    A row count whose batch is gone (the loop over them has ended) becomes that of the whole batch: in the function
-    nothing could name the batch.
-    """
-    value = replace(value, arrival=None)
-    if value.dep is Dep.ROWS and not frame.forward and naming.is_over(value, frame):
-        return sinks.as_global(ip, node, value, frame)
-    return replace(value, arg=node) if value.dep is Dep.ROWS and value.arg is None else value
 
 
 def _rehome(ip: Interpreter, value: Value, function: ast.AST, node: ast.Call, in_loop: bool) -> Value:
@@ -204,7 +182,7 @@ def _is_flattened(ip: Interpreter, value: Value, function: ast.AST) -> bool:
 def enter(
     ip: Interpreter,
     ref: FunctionRef,
-    given: dict[int | str, Value],
+    given: Given,
     closure: Frame,
     node: ast.Call | None,
     caller: Frame | None = None,
@@ -226,7 +204,7 @@ def enter(
     outer = Frame(env=dict(ref.free), outer=closure) if ref.free else closure
     frame = Frame(env={}, node=ref.node, outer=outer, caller=caller, call=node, forward=in_forward, loops=loops)
     frame.self_cell, frame.free = ref.bound, ref.free
-    _bind_parameters(ip, ref, given, frame)
+    binding.bind(ip, ref, given, frame)
     fresh = ref.node not in ip.running
     ip.running.add(ref.node)
     if isinstance(ref.node, ast.Lambda):
@@ -248,57 +226,6 @@ def enter(
 def _recursions(ref: FunctionRef, frame: Frame | None) -> int:
     chain = frame.chain() if frame is not None else ()
     return sum(current.node is ref.node and current.free == ref.free for current in chain)
-
-
-def _bind_parameters(ip: Interpreter, ref: FunctionRef, given: dict[int | str, Value], frame: Frame) -> None:
-    """Give every parameter its argument or its default."""
-    args = ref.node.args
-    names = [a.arg for a in [*args.posonlyargs, *args.args]]
-    defaults = dict(zip(reversed(names), (d for d in reversed(args.defaults))))
-    defaults |= {a.arg: d for a, d in zip(args.kwonlyargs, args.kw_defaults) if d is not None}
-    given = {**dict(ref.given), **given}
-    if ref.bound is not None:
-        held = ip.heap[ref.bound]
-        itself = Value(objs=frozenset({ref.bound}), roles=held.roles)
-        if held.kind == attributes.CLASS and held.cls is not None:
-            itself = Value(classes=frozenset({held.cls}))
-        given = {0: itself, **given}
-    for index, name in enumerate(names):
-        value = given.get(index, given.get(name))
-        if value is None and name not in defaults:
-            value = given.get(STAR)  # what has a default is most likely not among them
-        frame.env[name] = value if value is not None else _not_named(ip, defaults.get(name), given)
-    for kwonly in args.kwonlyargs:
-        value = given.get(kwonly.arg)
-        frame.env[kwonly.arg] = value if value is not None else _not_named(ip, defaults.get(kwonly.arg), given)
-    if args.vararg is not None:
-        extra = [v for k, v in given.items() if isinstance(k, int) and k >= len(names)]
-        frame.env[args.vararg.arg] = Value(items=tuple(extra))
-    if args.kwarg is not None:
-        known = {*names, *[a.arg for a in args.kwonlyargs]}
-        cell = ip.allocate(ref.node, frame, "kwargs")
-        for key, value in given.items():
-            if isinstance(key, str) and key not in known and key not in (STAR, NAMED_STAR):
-                value = _kept(ip, value, frame)
-                ip.heap.store(cell, key, value)
-                ip.heap.add(cell, value)
-        ip.heap.add(cell, given.get(NAMED_STAR, EMPTY))
-        frame.env[args.kwarg.arg] = Value(objs=frozenset({cell}))
-
-
-def _not_named(ip: Interpreter, default: ast.expr | None, given: dict[int | str, Value]) -> Value:
-    """A parameter that no argument names: it may be in a mapping that is unpacked, unless its default is no `None`."""
-    may_be = default is None or (isinstance(default, ast.Constant) and default.value is None)
-    if may_be and NAMED_STAR in given:
-        return given[NAMED_STAR]
-    return EMPTY if default is None else ip.sites.values.get(default, EMPTY)
-
-
-def _kept(ip: Interpreter, value: Value, frame: Frame) -> Value:
-    """A row count that goes into `**kwargs` is made global where it is passed."""
-    if value.dep is Dep.ROWS and value.arg is not None and frame.caller is not None:
-        return sinks.as_global(ip, value.arg, value, frame.caller)
-    return value
 
 
 __all__ = ["Arguments", "call", "enter", "invoke"]
