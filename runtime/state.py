@@ -86,3 +86,19 @@ def require(caller: str) -> State:
             "before the first statement that seeds, builds a model, or opens data."
         )
     return state
+
+
+def refuse_opened(what: str) -> None:
+    """Refuse a forward where parameters are laid open: what gathers them would undo it.
+
+    Args:
+        what: is called.
+
+    Raises:
+        DistifyError: in a `runtime.whole()` block.
+    """
+    if state.extra.get("whole"):
+        raise DistifyError(
+            f"{what} was called in a runtime.whole() block, where its parameters are laid open to be changed. Call it "
+            "after the block."
+        )

@@ -19,7 +19,7 @@ import torch
 from torch import nn
 
 from .numpy_stream import NumpyStream
-from .state import DistifyError, state
+from .state import refuse_opened, state
 from .uncompiled import uncompiled
 
 MASK = (1 << 64) - 1
@@ -258,11 +258,7 @@ class Streams:
 @uncompiled
 def enter_forward(module: nn.Module, args: Any) -> None:
     """Forward pre-hook of prepared modules."""
-    if state.extra.get("whole"):
-        raise DistifyError(
-            "a prepared module was called in a runtime.whole() block, where its parameters are laid open to be "
-            "changed. Call it after the block."
-        )
+    refuse_opened("a prepared module")
     if state.streams is not None:
         state.streams.enter()
 

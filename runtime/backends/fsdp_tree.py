@@ -15,8 +15,9 @@ from torch import Tensor, nn
 from torch.distributed.fsdp import FSDPModule
 from torch.distributed.fsdp._fully_shard._fsdp_state import FSDPState
 
+from ..state import refuse_opened
 from ..uncompiled import uncompiled
-from .managed import refuse_opened, replaced
+from .managed import replaced
 
 
 class Tree:
@@ -50,7 +51,7 @@ class Tree:
         Raises:
             DistifyError: the script has put another parameter in the place of one of them.
         """
-        refuse_opened()
+        refuse_opened("a part of a prepared module")
         for held, name, shard in self.places:
             now = held.get(name)
             if now is not shard.sharded_param and now is not getattr(shard, "_unsharded_param", None):

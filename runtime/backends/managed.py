@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from ..clone import own_class, whole_copy
-from ..state import DistifyError, state
+from ..state import DistifyError
 from ..uncompiled import uncompiled
 
 
@@ -45,15 +45,6 @@ class Names:
 
     def of(self, parameter: Tensor) -> str:
         return self.names.get(parameter, "?")
-
-
-def refuse_opened() -> None:
-    """Refuse a forward where parameters are laid open: what gathers them would undo it."""
-    if state.extra.get("whole"):
-        raise DistifyError(
-            "a part of a prepared module was called in a runtime.whole() block, where its parameters are laid open to "
-            "be changed. Call it after the block."
-        )
 
 
 def replaced(name: str, backend: str) -> DistifyError:

@@ -14,8 +14,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from ..state import refuse_opened
 from ..uncompiled import uncompiled
-from .managed import refuse_opened, replaced
+from .managed import replaced
 
 
 def outside(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -66,7 +67,7 @@ def _check(module: nn.Module) -> None:
     Raises:
         DistifyError: the module holds a parameter that was not cut, or lies open.
     """
-    refuse_opened()
+    refuse_opened("a part of a prepared module")
     for name, p in module._parameters.items():  # not by DeepSpeed's own way of looking one up, which gathers it
         if p is not None and not hasattr(p, "ds_id"):
             raise replaced(f"{type(module).__name__}.{name}", "deepspeed")
