@@ -59,9 +59,8 @@ class FlatOptimizer:
         self.flats = flats
         self.load(self.optimizer.state)
 
-    @property
-    def groups(self) -> list[dict[str, Any]]:
-        """The shadow's groups, with the options that the optimizer's own have now.
+    def current_groups(self) -> list[dict[str, Any]]:
+        """Give the shadow's groups the options that the optimizer's own have now, and return them.
 
         Raises:
             DistifyError: parameters of one group have come into different groups.
@@ -110,7 +109,7 @@ class FlatOptimizer:
                 "update it. Give the optimizer all parameters before (frozen ones may be thawed later), or use "
                 "backend='fsdp'."
             )
-        groups = self.groups
+        groups = self.current_groups()
         unlike = (self.stepped - used) | (used - self.stepped if self.stepped else set())
         countless = type(self.optimizer) in COUNTLESS and not any(g.get("dampening") for g in groups)
         self.optimizer._opt_called = True  # type: ignore[attr-defined]  # schedulers ask whether a step came first
@@ -216,7 +215,7 @@ class FlatOptimizer:
             if (
                 key == "step"
                 and isinstance(first, Tensor)
-                and any(g.get("fused") or g.get("capturable") for g in self.groups)
+                and any(g.get("fused") or g.get("capturable") for g in self.current_groups())
             ):
                 made[key] = made[key].to(flat.device)
         return made
